@@ -102,9 +102,15 @@ const showRegion = (viewer) => (viewer.region = regionParts(state.query ?? {}, v
 /** Show the region that the query has by now. */
 export const refreshRegion = () => queryViewer() && showRegion(queryViewer());
 
-/** Connect the viewer when it is drawn. */
-export function connectViewer(viewer) {
-  if (!viewer || viewer.dataset.connected) return;
+/** Show a source in the viewer that is drawn; only another one, since a viewer goes to the slice of what it is given. */
+export function showSource(viewer, source) {
+  if (!viewer) return;
+  connect(viewer);
+  if (viewer.source !== source) viewer.source = source;
+}
+
+function connect(viewer) {
+  if (viewer.dataset.connected) return;
   viewer.dataset.connected = "yes";
   viewer.addEventListener("cbir-slice", searchSlice);
   viewer.addEventListener("cbir-region", searchRegion);

@@ -4,7 +4,7 @@ import { callParts } from "../page_parts.js";
 import { state, update } from "../page_state.js";
 import { tr } from "../translate.js";
 import { html, nothing, ref } from "../vendor/lit.js";
-import { connectViewer, refreshRegion, viewerSource } from "./query_viewer.js";
+import { refreshRegion, showSource, viewerSource } from "./query_viewer.js";
 import { openComparison } from "./comparison.js";
 import { changePart, changeSettings, startAgain } from "./run.js";
 import * as takeAway from "./take_away.js";
@@ -18,7 +18,7 @@ function pictureOf(now) {
   const { query, busy } = now;
   if (query.text) return html`<p class="words-query"><small>${tr("Words")}</small>${query.text}</p>`;
   const { source, small, waits } = viewerSource(now);
-  return html`<cbir-viewer tools=${isSingle(now) ? TOOLS : "window zoom measure"} label=${tr("The query image")} .source=${source} ${ref(connectViewer)}></cbir-viewer>
+  return html`<cbir-viewer tools=${isSingle(now) ? TOOLS : "window zoom measure"} label=${tr("The query image")} ${ref((viewer) => showSource(viewer, source))}></cbir-viewer>
     ${waits ? html`<span class="waits">${small ? html`<img src=${small} alt="" />` : nothing}<span>${busy ? tr("Reading the picture …") : ""}</span></span>` : nothing}`;
 }
 
