@@ -41,12 +41,14 @@ BY_IMAGE, BY_PATIENT = (
 class AgreementBlock(NamedTuple):
     """Searches in which at least so many of the first ANSWERS, and fewer than in the next block, had one label.
 
-    least: of agreeing answers. images: searched with. right: those whose own label it was.
+    least: of agreeing answers. images: searched with. right: those whose own label it was. patients: of these images,
+    each without a known one being one; 0 for as many as images.
     """
 
     least: int
     images: int
     right: int
+    patients: int = 0
 
     @property
     def share(self) -> float:
@@ -55,8 +57,8 @@ class AgreementBlock(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Interval of the share (Wilson 1927)."""
-        share, added = self.right / self.images, CONFIDENCE**2 / self.images
+        """Interval of the share (Wilson 1927), of as many searches as there are patients: images of one are alike."""
+        share, added = self.right / self.images, CONFIDENCE**2 / (self.patients or self.images)
         center = (share + added / 2) / (1 + added)
         half = sqrt(added * (share * (1 - share) + added / 4)) / (1 + added)
         low = center - half if self.right else 0.0
