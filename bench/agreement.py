@@ -1,7 +1,8 @@
 """Whether answers that agree on a label are as often right as is stated, for images that are not in the index.
 
     cbir index $CBIR_DATA/composite --labels $CBIR_DATA/composite/manifest.csv --collection DIR
-    python -m bench.agreement DIR [--label label] [--share 0.3 | --even 104] [--searches 1500] [--group-by patient]
+    python -m bench.agreement DIR [--label label] [--share 0.3 | --even 104 [--like-index]]
+        [--searches 1500] [--group-by patient]
 
 A part of the collection is copied, patients as a whole: a share of them, or the same number of images of each value
 of the label. The copy counts its evidence as `cbir index` does; then images of the other patients are searched with.
@@ -49,6 +50,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--share", type=float, default=0.3, help="of the patients that are copied")
     parser.add_argument("--even", type=int, help="images of each value that are copied, at most half of them")
     parser.add_argument("--searches", type=int, default=1500, help="images searched with, at most")
+    parser.add_argument(
+        "--like-index", action="store_true", help="search with the values in the shares that the index has"
+    )
     parser.add_argument("--group-by", choices=["patient"], help="one answer of each patient")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
@@ -74,6 +78,22 @@ def chosen(
     return np.isin(patients, sorted(taken))
 
 
+def like_index(
+    drawn: NDArray[np.int64], inside: NDArray[np.bool_], records: list[Record], label: str
+) -> NDArray[np.int64]:
+    """Return the largest part of drawn images, in their order, whose values are as frequent as in the index."""
+    values = np.array([record.labels.get(label, "") for record in records])
+    shares = {value: np.mean(values[inside] == value) for value in np.unique(values[inside])}
+    most = min(np.count_nonzero(values[drawn] == value) / share for value, share in shares.items())
+    left = {value: round(most * share) for value, share in shares.items()}
+    kept = list[int]()
+    for index in drawn.tolist():
+        if left.get(values[index], 0) > 0:
+            left[values[index]] -= 1
+            kept.append(index)
+    return np.array(kept, np.int64)
+
+
 def search(
     source: Collection,
     records: list[tuple[int, Record]],
@@ -94,7 +114,10 @@ def search(
         searcher, stated = Searcher(copy, Settings()), list[Stated]()
         random = np.random.default_rng(arguments.seed)
         request = Request(k=10, group_by=arguments.group_by)
-        for index in random.permutation(np.flatnonzero(~inside))[: arguments.searches]:
+        drawn = random.permutation(np.flatnonzero(~inside))
+        if arguments.like_index:
+            drawn = like_index(drawn, inside, [record for _, record in records], arguments.label)
+        for index in drawn[: arguments.searches]:
             number, record = records[index]
             vector = source.raw_vectors(np.array([number]))
             answer = searcher.by_examples([], request, Stopwatch(), vectors=vector)
