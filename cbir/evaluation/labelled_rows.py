@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cbir.evaluation.metrics.rank_metrics import average_precision
 from cbir.evaluation.relevance import encode_values
 from cbir.gallery.gallery import Gallery, rank, top_k
-from cbir.rerank.auto import ANSWERS, LEAST_IMAGES, AgreementBlock, AgreementBlocks
+from cbir.rerank import ANSWERS, LEAST_IMAGES, AgreementBlock, AgreementBlocks
 from cbir.rerank.reranker import Reranker
 from cbir.store import Collection, View
 

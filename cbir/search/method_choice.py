@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.rerank.auto import AgreementBlocks, read_choice
+from cbir.rerank import AgreementBlocks, read_choice
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.several_examples import AUTO_REASON, Learner, get_learner, learner_names
 from cbir.search.search_request import Request

@@ -12,12 +12,16 @@ from pydantic import BaseModel, ValidationError
 
 from cbir.descriptors import encoders
 from cbir.descriptors.encoders import encoder_files
-from cbir.descriptors.encoders.encoder_card import NAME, EncoderCard, EncoderInput
-from cbir.descriptors.encoders.encoder_network import EncoderNetwork, normalise_pixels, run_session
-from cbir.descriptors.encoders.fit_image import fit_image, fit_input
+from cbir.descriptors.encoders.encoder_files import NAME, EncoderCard, EncoderInput
+from cbir.descriptors.encoders.encoder_network import (
+    EncoderNetwork,
+    fit_image,
+    fit_input,
+    normalise_pixels,
+    run_session,
+)
 from cbir.descriptors.encoders.onnx_messages import has_external_data
-from cbir.descriptors.networks.model_card import LARGEST_CARD, LARGEST_FILE
-from cbir.descriptors.networks.onnx_session import open_onnx_session
+from cbir.descriptors.networks.model_card import LARGEST_CARD, LARGEST_FILE, open_onnx_session
 from cbir.errors import InvalidInput, NotFound, UndescribableImage
 from cbir.images import Image
 

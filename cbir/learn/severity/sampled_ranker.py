@@ -17,7 +17,7 @@ from cbir.errors import InvalidInput
 from cbir.learn.losses import ranknet_loss
 from cbir.learn.severity.judged_pairs import JudgedPairs, SeverityEstimate, check_judged_pairs
 from cbir.learn.severity.severity_networks import SampledNetwork
-from cbir.learn.training.training_loop import run_training_loop
+from cbir.learn.training.fine_tuning import run_training_loop
 from cbir.system.device_failure import device_failures, full_precision, in_pieces, network_batch
 from cbir.system.files import private_folder
 

@@ -23,9 +23,9 @@ from cbir.descriptors.networks.model_card import (
     EMBEDDING_ONNX,
     EMBEDDING_OUTPUT,
     EMBEDDING_WEIGHTS,
+    open_onnx_session,
 )
 from cbir.descriptors.networks.model_files import save_model
-from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
 from cbir.evaluation.report import charts
 from cbir.evaluation.report.charts import COLOURS, style_sheet

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from cbir.descriptors.encoders import HubAddress
 from cbir.descriptors.encoders.add_encoder import check_name, check_values, store_new
-from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput
+from cbir.descriptors.encoders.encoder_files import EncoderCard, EncoderInput, EncoderOutput
 from cbir.descriptors.encoders.encoder_network import EncoderNetwork
 from cbir.descriptors.encoders.hub.export_network import (
     OUTPUT,
@@ -28,7 +28,7 @@ from cbir.descriptors.encoders.hub.hub_network import (
     first_line,
     open_network_files,
 )
-from cbir.descriptors.networks.onnx_session import open_onnx_session
+from cbir.descriptors.networks.model_card import open_onnx_session
 from cbir.errors import CbirError, InvalidInput
 
 MOST_VALUES = 5120  # of a map, unless the user gives a grid: projections of more take long to fit

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from cbir.descriptors.encoders import HubAddress
-from cbir.descriptors.encoders.encoder_card import EncoderInput
+from cbir.descriptors.encoders.encoder_files import EncoderInput
 from cbir.errors import InvalidInput
 
 Fit = Literal["squash", "letterbox", "crop"]

@@ -26,7 +26,7 @@ from service.features.annotate.active.judgement_journal import (
     utc_now,
     valid_grades,
 )
-from service.features.annotate.answer_review import filter_answers, review_answers
+from service.features.annotate.review_api import filter_answers, review_answers
 from service.features.annotate.study_files import TrainedModel
 from service.features.annotate.study_results import ANSWER_COLUMNS, answer_rows, csv_text, study_results
 
