@@ -15,7 +15,7 @@ from service.features.annotate.reader_study import tables as studies
 from service.features.monailabel.segmentation_files import store_segmentation
 from service.features.saved.cases import tables as cases
 from service.features.saved.cohorts import tables as cohorts
-from service.features.saved.messages import CaseSearch, NewCase
+from service.features.saved.messages import CaseSearch, NewCase, NewCohort
 from service.features.usage import tables as usage_log
 from service.features.usage.replay_log import LoggedSearch
 from service.jobs import stored_jobs
@@ -64,8 +64,8 @@ def make_state(folder: Path) -> None:
 def _save_cases(database: StateDatabase) -> None:
     case = NewCase(title="Knee", note="compare", shared=True, search=CaseSearch(image_id=IMAGES[0]))
     cases.add_case(database, "user mia", "knees", case, cases.QueryPicture(bytes(900), IMAGES[1]), "patient")
-    row = cohorts.NewCohortRow("knees", "Fractures", "", False, ["modality=CR"], {IMAGES[0]: True})
-    cohorts.add_cohort(database, "user mia", row)
+    cohort = NewCohort(title="Fractures", where=["modality=CR"], relevant=[IMAGES[0]])
+    cohorts.add_cohort(database, "user mia", "knees", cohort, {IMAGES[0]: True})
     cohorts.propose(database, 1, [ProposedImage(image, 0.1234567890123456, True) for image in IMAGES[1:4]])
     cohorts.judge(database, 1, {IMAGES[1]: False})
 

@@ -5,7 +5,7 @@ therefore fall strictly in float32, so that every reader sees the same order.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -68,33 +68,6 @@ def qrel_lines(query: str, images: Sequence[str], gains: Sequence[int]) -> list[
         One for each image.
     """
     return [f"{query} 0 {image} {gain}" for image, gain in zip(images, gains, strict=True)]
-
-
-def iter_run(path: Path) -> Iterator[tuple[str, list[str], NDArray[np.float32]]]:
-    """Yield name, images and scores of each query of a run file, whose lines must be adjacent, best first.
-
-    Raises InvalidInput, naming the line, if the file has another form.
-    """
-    query = ""
-    images: list[str] = []
-    scores: list[float] = []
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                name, _, image, _, score, _ = line.split()
-                value = float(score)
-            except ValueError:
-                raise InvalidInput(
-                    f"{path}, line {number} is not of the form `query Q0 image rank score tag`"
-                ) from None
-            if name != query:
-                if images:
-                    yield query, images, np.array(scores, np.float32)
-                query, images, scores = name, [], []
-            images.append(image)
-            scores.append(value)
-    if images:
-        yield query, images, np.array(scores, np.float32)
 
 
 class QueryAnswers(NamedTuple):

@@ -18,7 +18,7 @@ from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.evaluation.qrels import EvalQuery, RunMatrix
 from cbir.evaluation.relevance import Candidates
-from cbir.evaluation.run_files import RunFile, iter_run, run_lines, trec_word
+from cbir.evaluation.run_files import RunFile, run_lines, trec_word
 from cbir.evaluation.search_pool import SearchPool, SearchResult, SearchTask
 from cbir.rerank.parameters import parse_value
 from cbir.search import Request
@@ -196,7 +196,9 @@ class RunWriter:
         rows = {query.name: row for row, query in enumerate(self.queries)}
         matrix = self._empty_matrix()
         try:
-            for name, images, _ in iter_run(path):
+            run = RunFile(path)
+            for name in run.queries:
+                images = run.answers(name).images
                 matrix.positions[rows[name], : len(images)] = [positions[image] for image in images]
         except (KeyError, ValueError) as error:
             raise InvalidInput(f"{path} does not fit the queries; remove it and run again") from error

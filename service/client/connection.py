@@ -109,11 +109,11 @@ class ServiceConnection:
         return {"with_collection": False, "params": without_none(collection=self.collection_name)}
 
     def _all_items(
-        self, model: type[messages.ImagePage | messages.ChangePage], path: str, params: dict[str, Any]
+        self, model: Any, path: str, params: dict[str, Any], with_collection: bool = True
     ) -> Iterator[Any]:
-        """Iterate over the items of all pages."""
+        """Iterate over the items of all pages of `model`, which has `items` and `next`."""
         while True:
-            page = self._fetch(model, "GET", path, params=params)
+            page = self._fetch(model, "GET", path, params=params, with_collection=with_collection)
             yield from page.items
             if page.next is None:
                 return

@@ -12,9 +12,9 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.errors import InvalidInput, UnreadableImage
-from cbir.learn.commands import grade_options
+from cbir.learn import grade_options
 from cbir.learn.commands.evaluate_graders import evaluate_graders
-from cbir.learn.commands.grade_options import Column
+from cbir.learn.grade_options import Column
 from cbir.search import command_options as options
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json
 from cbir.system.csv_cells import harmless_cell
@@ -160,29 +160,15 @@ slit_lamp.command("fit")(fit_slit_lamp)
 slit_lamp.command("features")(measure_slit_lamp)
 
 
+@grade_options.with_ranker_choices("classifier")
 def fit_collection_grader(
+    *,
     collection: options.Folder,
     grade_column: grade_options.Column = "grade",
     ranker: Annotated[
         str, Option(help="s-ndcg, ranking-svm, adarank, rankboost, severity or cnn.")
     ] = "s-ndcg",
-    kernel: grade_options.Kernel = None,
-    form: grade_options.Form = None,
-    function: grade_options.Function = None,
-    alpha: grade_options.Alpha = None,
-    start: grade_options.Start = None,
-    steps: grade_options.Steps = None,
-    rate: grade_options.Rate = None,
-    c: grade_options.C = None,
-    loss: grade_options.Loss = None,
-    training_list_size: grade_options.TrainingListSize = None,
-    encoder: grade_options.CnnEncoder = None,
-    fine_tune: grade_options.FineTune = None,
-    epochs: grade_options.Epochs = None,
-    mirror: grade_options.Mirror = False,
-    window: grade_options.PictureWindow = None,
-    networks: grade_options.Networks = None,
-    side: grade_options.Side = None,
+    choices: grade_options.RankerChoices,
     where: options.Where = None,
     smooth: grade_options.SmoothingText = None,
     coverage: Annotated[float, Option(min=0.01, max=0.99, help="Share of grades in the interval.")] = 0.9,
@@ -195,25 +181,7 @@ def fit_collection_grader(
     from cbir.learn.grading.ranker_options import RankerOptions
     from cbir.store import Collection
 
-    ranker_options = RankerOptions(
-        kernel=kernel,
-        form=form,
-        function=function,
-        alpha=alpha,
-        start=start,
-        steps=steps,
-        rate=rate,
-        c=c,
-        loss=loss,
-        training_list_size=training_list_size,
-        encoder=encoder,
-        fine_tune=fine_tune,
-        epochs=epochs,
-        mirror=mirror,
-        window=window,
-        networks=networks,
-        side=side,
-    )
+    ranker_options = RankerOptions(**vars(choices))
     smoothed = grade_options.smoothing(smooth, [ranker], ranker_options)
     estimator = grading.make_ranker(ranker, seed=seed, **ranker_options.build_all([ranker])[ranker])
     with StageBars() as bars, Collection(collection) as opened:

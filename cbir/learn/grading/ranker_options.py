@@ -1,11 +1,12 @@
 """Options of rankers and baselines, as the commands take them."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from cbir.descriptors.encoders.built_in import check_trainable_encoder
 from cbir.errors import InvalidInput
+from cbir.learn.grade_options import RankerChoices
 from cbir.learn.grading.baselines import ClassificationGrader, OrdinalRegression, RegressionGrader
 from cbir.learn.grading.boosted_rankers import AdaRank, RankBoost
 from cbir.learn.grading.cnn_ranker import LOSSES as CNN_LOSSES
@@ -34,8 +35,7 @@ PARAMETERS = {"c": "C", "training_list_size": "list_size", "fine_tune": "blocks"
 LOSSES = {RankingSVM.name: SVM_LOSSES, CnnRanker.name: CNN_LOSSES}
 
 
-@dataclass(frozen=True)
-class RankerOptions:
+class RankerOptions(RankerChoices):
     """Options of rankers; None is the default of the ranker, for the kernel "auto".
 
     Attributes
@@ -66,25 +66,6 @@ class RankerOptions:
     window : str, optional
         Of cnn with an encoder.
     """
-
-    kernel: str | None = None
-    form: str | None = None
-    function: str | None = None
-    alpha: float | None = None
-    start: str | None = None
-    steps: int | None = None
-    rate: float | None = None
-    c: float | None = None
-    loss: str | None = None
-    classifier: str | None = None
-    training_list_size: str | None = None
-    encoder: str | None = None
-    fine_tune: int | None = None
-    epochs: int | None = None
-    mirror: bool = False
-    window: str | None = None
-    networks: int | None = None
-    side: int | None = None
 
     def build_all(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the parameters of each ranker or baseline of `names`.

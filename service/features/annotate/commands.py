@@ -10,8 +10,8 @@ import typer
 from typer import Option
 
 from cbir.errors import InvalidInput
-from cbir.learn.commands.grade_options import Column
 from cbir.learn.commands.train_models import require_torch
+from cbir.learn.grade_options import Column
 from cbir.search import command_options as options
 from cbir.search.command_options import FOLDER_OR_ADDRESS
 from cbir.store.collection_address import address_or_folder, collection_folder
