@@ -16,9 +16,9 @@ from statsmodels.stats.proportion import proportion_confint
 
 from cbir import settings
 from cbir.store import Collection
-from service.features.audit.checks.audited_images import find_independent, read_audited_images
-from service.features.audit.checks.label_errors import VOTERS
-from service.features.audit.checks.label_values import (
+from service.features.audit.audited_images import find_independent, read_audited_images
+from service.features.audit.label_errors import VOTERS
+from service.features.audit.label_values import (
     GroupQuality,
     compare_groups,
     correct_holm,

@@ -31,7 +31,7 @@ from cbir.rerank.simple_rerankers import NoReranking
 from cbir.store import Collection, View
 from cbir.store.records.records import PERSON_LABELS
 from cbir.store.writing.writer import Writer
-from cbir.system.threads import OneBlasThread
+from cbir.system.threads import OneBlasThread, run_behind
 
 LEAST_LABELLED = 100  # images in classes of two or more; with fewer the comparison is left to chance
 LEAST_MEAN_CLASS = 3.0  # images; labels that nearly every image has for itself say nothing about relevance
@@ -245,11 +245,8 @@ def labelled_rows(
     collection: Collection, view: View, label_key: str | None
 ) -> tuple[str, LabelledRows] | None:
     """Return a label to compare by and the rows: `label_key`, "label" or the key with most classes; None without."""
-    keys = (
-        [label_key]
-        if label_key
-        else sorted(_keys_of_pictures(collection), key=lambda key: (key != USUAL_LABEL, key))
-    )
+    usual_first = sorted(_keys_of_pictures(collection), key=lambda key: (key != USUAL_LABEL, key))
+    keys = [label_key] if label_key else usual_first
     usable: list[tuple[int, str, LabelledRows]] = []
     for key, labelled in read_labels(collection, view, keys):
         if _has_classes(labelled):
@@ -336,10 +333,8 @@ def update_when_due(folder: Path) -> None:
 def main() -> int:
     """Run at the lowest priority."""
     folder, parent = Path(sys.argv[1]), int(sys.argv[2])
-    if hasattr(os, "nice"):
-        os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's affair
-    Thread(target=_end_with, args=[parent], daemon=True).start()
+    run_behind(parent, NICENESS, ORPHANED)  # storing a choice is atomic
     try:
         update_when_due(folder)
     except CbirError as error:
@@ -349,13 +344,6 @@ def main() -> int:
         print(describe_unexpected(error), file=sys.stderr)
         return FAILED
     return 0
-
-
-def _end_with(parent: int) -> None:
-    """End this process with its parent; storing a choice is atomic."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(ORPHANED)
 
 
 if __name__ == "__main__":

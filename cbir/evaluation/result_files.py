@@ -1,7 +1,6 @@
 """Results of an evaluation: summary.json, queries.csv, the qrels, the terms to repeat it, and a table of means."""
 
 import csv
-import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from cbir.evaluation.runs import EvalRun
 from cbir.evaluation.significance import RESAMPLES
 from cbir.system.console import results_console
 from cbir.system.csv_cells import harmless_cell
-from cbir.system.files import atomic_text
+from cbir.system.files import atomic_text, file_sha256
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,14 +54,9 @@ def package_versions() -> dict[str, str]:
 def file_digests(folder: Path, runs: Sequence[EvalRun]) -> dict[str, str]:
     """Return the SHA-256 of the files in the folder of a result that hold its figures, and of its runs, by name."""
     names = ["qrels.txt", "queries.csv"]
-    return {name: _digest(folder / name) for name in names} | {
-        f"runs/{run.method.file}": _digest(folder / run.file) for run in runs
+    return {name: file_sha256(folder / name) for name in names} | {
+        f"runs/{run.method.file}": file_sha256(folder / run.file) for run in runs
     }
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def compare_with_result(path: Path, summary: Mapping[str, Any]) -> list[str] | None:

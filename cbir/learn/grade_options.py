@@ -1,17 +1,12 @@
 """Options shared by the commands of `cbir grade`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 from typer import Option
-
-from cbir.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from cbir.learn.grading.ranker_options import RankerOptions
 
 Column = Annotated[str, Option("--grade-column", help="Label with the grades.")]
 SmoothingText = Annotated[
@@ -93,8 +88,8 @@ class RankerChoices:
         str | None,
         Option(
             "--encoder",
-            help="For cnn: built-in encoder whose last blocks are trained, default lite0-max; none: a small network from "
-            "random weights.",
+            help="For cnn: built-in encoder whose last blocks are trained, default lite0-max; none: a small network "
+            "from random weights.",
         ),
     ] = None
     fine_tune: Annotated[
@@ -159,36 +154,3 @@ def with_ranker_choices(*left_out: str) -> Callable[[Callable[..., None]], Calla
         return run
 
     return decorate
-
-
-def smoothing(
-    text: str | None, names: Sequence[str], ranker_options: "RankerOptions"
-) -> int | Literal["auto", "thresholds"]:
-    """Parse the option --smoothing.
-
-    Parameters
-    ----------
-    text : str or None
-        Value of the option; None for the default, thresholds.
-    names : sequence of str
-        Rankers and baselines.
-    ranker_options : RankerOptions
-        Their options.
-
-    Raises
-    ------
-    InvalidInput
-        For another value, or if none of `names` uses it.
-    """
-    if text is None or text == "thresholds":
-        parsed: int | Literal["auto", "thresholds"] = "thresholds"
-    elif text == "auto":
-        parsed = "auto"
-    else:
-        try:
-            parsed = int(text)
-        except ValueError:
-            raise InvalidInput(f"--smoothing {text}: must be an odd number, auto or thresholds") from None
-    if text is not None and not any(map(ranker_options.smooths, names)):
-        raise InvalidInput(f"{', '.join(names)} does not take --smoothing")
-    return parsed

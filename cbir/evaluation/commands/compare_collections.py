@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-import cbir
 from cbir import settings
 from cbir.errors import NotFound
 from cbir.evaluation.collection_comparison import ComparedQuery, Comparison
-from cbir.evaluation.report.charts import style_sheet
-from cbir.evaluation.report.report_pictures import ReportPictures
+from cbir.evaluation.report.report_parts import ReportPictures, render_page, render_table
 from cbir.store import Collection
 from cbir.store.collection_address import address_or_folder, collection_folder
 from cbir.store.records import originals
@@ -176,22 +174,16 @@ def write_comparison_report(
     skipped = (
         f"; {facts['skipped']} skipped, as their images were deleted meanwhile" if facts["skipped"] else ""
     )
-    page = f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Two collections of the same images</title><style>{style_sheet()}</style></head><body>
-<h1>Two collections of the same images</h1>
-<p class="sub">{facts["queries"]} queries among {facts["images_in_both"]} images that both have{skipped}. Not a
-medical device.</p>
-<dl>{sides}<dt>re-ranking</dt><dd>{escape(facts["rerank"])}</dd>
+    subtitle = f"""{facts["queries"]} queries among {facts["images_in_both"]} images that both have{skipped}. Not a
+medical device."""
+    body = f"""<dl>{sides}<dt>re-ranking</dt><dd>{escape(facts["rerank"])}</dd>
 <dt>overlap of the first {facts["k"]}</dt><dd>{overlap}</dd>
 <dt>rank correlation of the shared</dt><dd>{"none" if correlation is None else f"{correlation:.2f}"}</dd></dl>
 {_table(facts["labels"])}
 <h2>Queries that differ most</h2>
 <p class="note">Green: among the first {facts["k"]} of both. The pictures are from the collection: protect this
-file as you protect them.</p>{queries}
-<p class="note">cbir {cbir.__version__}.</p>
-</body></html>
-"""
+file as you protect them.</p>{queries}"""
+    page = render_page("Two collections of the same images", subtitle, body, "")
     with atomic_text(path) as file:
         file.write(page)
 
@@ -229,19 +221,13 @@ def _query(query: ComparedQuery, pictures: _Pictures, facts: Mapping[str, Any]) 
 
 
 def _table(labels: Sequence[Mapping[str, Any]]) -> str:
-    rows = "".join(
-        f"<tr><th>{escape(label['label'])}</th><td>{label['queries']}</td><td>{metric['name']}</td>"
-        f"<td>{metric['a']:.3f}</td><td>{metric['b']:.3f}</td>"
-        f"<td>{metric['low']:+.3f} to {metric['high']:+.3f}</td><td>{metric['p']:.4f}</td></tr>"
+    rows = [
+        (
+            escape(label["label"]), f"{label['queries']}", metric["name"], f"{metric['a']:.3f}",
+            f"{metric['b']:.3f}", f"{metric['low']:+.3f} to {metric['high']:+.3f}", f"{metric['p']:.4f}",
+        )
         for label in labels
         for metric in label["metrics"]
-    )
-    heads = "".join(
-        f"<th>{head}</th>" for head in ("label", "queries", "metric", "a", "b", "b - a (95 %)", "p")
-    )
-    if not rows:
-        return ""
-    return (
-        '<h2>Quality</h2><div class="wide"><table>'
-        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+    ]  # fmt: skip
+    heads = ("label", "queries", "metric", "a", "b", "b - a (95 %)", "p")
+    return f"<h2>Quality</h2>{render_table(heads, rows)}" if rows else ""

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-import cbir
 from cbir.evaluation.experiment import RECALLS, EvalResult
-from cbir.evaluation.report.charts import bar_chart, line_chart, style_sheet
-from cbir.evaluation.report.report_pictures import ReportPictures
+from cbir.evaluation.report.charts import bar_chart, line_chart
+from cbir.evaluation.report.report_parts import ReportPictures, render_page
 from cbir.evaluation.result_files import class_means, render_folds, render_results
 from cbir.evaluation.significance import RESAMPLES
 from cbir.system.files import atomic_text
@@ -242,22 +241,17 @@ def render_report(result: EvalResult, pictures: ReportPictures | None, progress:
             "<h2>Best and worst queries</h2><p class=note>The pictures are from the collection: protect this file "
             "as you protect them.</p>"
         ) + "".join(_examples(result, number, pictures, progress) for number in range(len(result.runs)))
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Retrieval by {escape(plan.relevance.text)}</title><style>{style_sheet()}</style></head><body>
-<h1>Retrieval by {escape(plan.relevance.text)}</h1>
-<p class="sub">{count} queries, {len(result.candidates)} images, profile
-{escape(str(result.collection["profile"]))}. Not a medical device.</p>
-<h2>Results</h2>{render_results(result)}
+    subtitle = f"""{count} queries, {len(result.candidates)} images, profile
+{escape(str(result.collection["profile"]))}. Not a medical device."""
+    body = f"""<h2>Results</h2>{render_results(result)}
 <p class="note">Bold: the best mean of a column. ↓: lower is better. *: p below 0.05.</p>{render_folds(result)}
 <h2>Precision and recall</h2>{_curves(result)}
 <h2>Classes</h2>{_classes(result)}
 <h2>Protocol</h2><dl>{facts}</dl>{_notes(result)}
-{examples}
-<p class="note">cbir {cbir.__version__}. runs/ has the run files in TREC format, qrels.txt the judgements, queries.csv
-the values of single queries, summary.json all figures.</p>
-</body></html>
-"""
+{examples}"""
+    note = """runs/ has the run files in TREC format, qrels.txt the judgements, queries.csv
+the values of single queries, summary.json all figures."""
+    return render_page(f"Retrieval by {plan.relevance.text}", subtitle, body, note)
 
 
 def _curves(result: EvalResult) -> str:

@@ -73,7 +73,7 @@ def evaluate_graders(
             raise InvalidInput(f"--coverage is for rankers; {name} has no intervals")
     ranker_options = RankerOptions(**vars(choices))
     parameters = ranker_options.build_all(names)
-    smoothed = grade_options.smoothing(smooth, names, ranker_options)
+    smoothed = ranker_options.smoothing(smooth, names)
     with StageBars() as bars:
         with Collection(collection) as opened:
             options.check_label(opened, grade_column)

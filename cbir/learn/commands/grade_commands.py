@@ -182,7 +182,7 @@ def fit_collection_grader(
     from cbir.store import Collection
 
     ranker_options = RankerOptions(**vars(choices))
-    smoothed = grade_options.smoothing(smooth, [ranker], ranker_options)
+    smoothed = ranker_options.smoothing(smooth, [ranker])
     estimator = grading.make_ranker(ranker, seed=seed, **ranker_options.build_all([ranker])[ranker])
     with StageBars() as bars, Collection(collection) as opened:
         options.check_label(opened, grade_column)

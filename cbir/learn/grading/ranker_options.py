@@ -11,6 +11,7 @@ from cbir.learn.grading.baselines import ClassificationGrader, OrdinalRegression
 from cbir.learn.grading.boosted_rankers import AdaRank, RankBoost
 from cbir.learn.grading.cnn_ranker import LOSSES as CNN_LOSSES
 from cbir.learn.grading.cnn_ranker import TUNED_CNN_SIDE, CnnRanker, TunedCnnRanker
+from cbir.learn.grading.interpolation import Smoothing
 from cbir.learn.grading.picture_maps import parse_windows
 from cbir.learn.grading.s_ndcg_ranker import SNdcgRanker
 from cbir.learn.models.linear.ranking_svm import LOSSES as SVM_LOSSES
@@ -89,6 +90,24 @@ class RankerOptions(RankerChoices):
         """Return whether a ranker or baseline grades by thresholds or neighbours, not by itself."""
         tuned_cnn = name == CnnRanker.name and self.encoder != NO_ENCODER
         return name != ClassificationGrader.name and not tuned_cnn
+
+    def smoothing(self, text: str | None, names: Sequence[str]) -> Smoothing:
+        """Parse the option --smoothing of some rankers and baselines; None for the default, thresholds.
+
+        Raises InvalidInput for another value, or if none of `names` uses it.
+        """
+        if text is None or text == "thresholds":
+            parsed: Smoothing = "thresholds"
+        elif text == "auto":
+            parsed = "auto"
+        else:
+            try:
+                parsed = int(text)
+            except ValueError:
+                raise InvalidInput(f"--smoothing {text}: must be an odd number, auto or thresholds") from None
+        if text is not None and not any(map(self.smooths, names)):
+            raise InvalidInput(f"{', '.join(names)} does not take --smoothing")
+        return parsed
 
     def _set_options(self) -> dict[str, Any]:
         return {

@@ -236,7 +236,7 @@ def export_study(
     if what == "images":
         columns, rows = study_results.RESULT_COLUMNS, study_results.result_rows(results, plan)
     if format == "csv":
-        text = study_results.csv_text(columns, rows)
+        text = study_results.table_csv(columns, rows)
     else:
         text = json.dumps(study_results.study_facts(plan) | {what: rows}, indent=1, allow_nan=False) + "\n"
     if out is None:

@@ -17,11 +17,12 @@ from service.collections.app_state import current_state
 from service.features.annotate import study_files
 from service.features.annotate.active.annotator_agreement import annotator_agreement, grade_agreement
 from service.features.annotate.active.judgement_journal import (
+    LABELS,
     Entry,
     ImageGrade,
     PairAnswer,
     PairJudgement,
-    Undo,
+    not_undone,
 )
 from service.features.annotate.annotation_state import current_annotation
 from service.features.annotate.judging_api import logged_in_annotator
@@ -40,12 +41,12 @@ from service.features.annotate.study_results import (
     ANSWER_COLUMNS,
     RESULT_COLUMNS,
     answer_rows,
-    csv_text,
     given_grades,
     predict_grades,
     result_rows,
     study_facts,
     study_results,
+    table_csv,
 )
 from service.http import request_params
 from service.http.operations import json_response, operation
@@ -53,7 +54,6 @@ from service.http.problems import Conflict
 
 Answer = PairJudgement | ImageGrade
 Disagreement = Literal["model", "people"]
-LABELS = {PairAnswer.first: 1.0, PairAnswer.alike: 0.5, PairAnswer.second: 0.0}
 CANNOT_JUDGE = "none"  # decision about a single image
 
 blueprint = Blueprint("annotate_review", __name__)
@@ -173,12 +173,9 @@ def _subject(answer: Answer) -> tuple[str, ...]:
 
 def _histories(entries: Iterable[Entry]) -> dict[tuple[str, ...], list[Answer]]:
     """Return the answers that were not withdrawn, in order, by person and images."""
-    entries = list(entries)
-    undone = {entry.undoes for entry in entries if isinstance(entry, Undo)}
     histories: dict[tuple[str, ...], list[Answer]] = {}
-    for entry in entries:
-        if not isinstance(entry, Undo) and entry.name not in undone:
-            histories.setdefault((entry.who, *_subject(entry)), []).append(entry)
+    for entry in not_undone(entries):
+        histories.setdefault((entry.who, *_subject(entry)), []).append(entry)
     return histories
 
 
@@ -258,28 +255,22 @@ def get_judgements() -> Response:
 def get_agreement() -> Response:
     """Return the agreement of the annotators on what several of them judged: of all, and of each two."""
     study = current_annotation().study
-    return json_response(
-        StudyAgreement.model_validate(
-            {
-                "judgements": asdict(annotator_agreement(study.judgements)),
-                "grades": asdict(grade_agreement(study.image_answers)),
-            }
-        )
-    )
+    agreements = {
+        "judgements": annotator_agreement(study.judgements),
+        "grades": grade_agreement(study.image_answers),
+    }
+    return json_response(StudyAgreement.model_validate({key: asdict(of) for key, of in agreements.items()}))
 
 
 def _message(reviewed: ReviewedAnswer) -> AnswerInReview:
     answer = reviewed.answer
-    is_grade = isinstance(answer, ImageGrade)
     return AnswerInReview(
         name=answer.name,
-        kind="grade" if is_grade else "pair",
+        kind="grade" if isinstance(answer, ImageGrade) else "pair",
         who=answer.who,
         at=answer.at.isoformat(),
         seconds=answer.seconds,
-        first=None if isinstance(answer, ImageGrade) else answer.first,
-        second=None if isinstance(answer, ImageGrade) else answer.second,
-        image=answer.image if isinstance(answer, ImageGrade) else None,
+        **{name: getattr(answer, name, None) for name in ("first", "second", "image")},
         decision=reviewed.decision,
         contradicts_model=reviewed.contradicts_model,
         contradicts_people=reviewed.contradicts_people,
@@ -290,11 +281,7 @@ def _message(reviewed: ReviewedAnswer) -> AnswerInReview:
 
 def _earlier(each: Answer, reviewed: Answer) -> EarlierAnswer:
     decision = decision_of(each)
-    if (
-        not isinstance(each, ImageGrade)
-        and not isinstance(reviewed, ImageGrade)
-        and each.first != reviewed.first
-    ):
+    if getattr(each, "first", None) != getattr(reviewed, "first", None):
         decision = MIRRORED.get(decision, decision)
     return EarlierAnswer(name=each.name, who=each.who, at=each.at.isoformat(), decision=decision)
 
@@ -305,7 +292,7 @@ def get_judgements_csv() -> Response:
     """Return all answers as csv, also replaced and withdrawn ones, with their state."""
     study = current_annotation().study
     rows = answer_rows(study.journal.entries, study.plan)
-    return _file(csv_text(ANSWER_COLUMNS, rows), "text/csv", "judgements.csv")
+    return _file(table_csv(ANSWER_COLUMNS, rows), "text/csv", "judgements.csv")
 
 
 @blueprint.get("/annotate/export/judgements.json")
@@ -328,7 +315,7 @@ def get_images_csv() -> Response:
     """
     study = current_annotation().study
     results = study_results(study.ids, study.plan, study.model, study.image_answers)
-    text = csv_text(RESULT_COLUMNS, result_rows(results, study.plan))
+    text = table_csv(RESULT_COLUMNS, result_rows(results, study.plan))
     return _file(text, "text/csv", "images.csv")
 
 

@@ -70,7 +70,7 @@ def test_what_was_written_is_read(tmp_path):
 def test_a_damaged_run_is_named_with_its_line(tmp_path, line):
     path = tmp_path / "a.run"
     path.write_text(f"q Q0 a 1 0.5 x\n{line}\n")
-    with pytest.raises(InvalidInput, match="a.run"):
+    with pytest.raises(InvalidInput, match=r"a\.run"):
         RunFile(path).answers("q")
 
 

@@ -33,6 +33,9 @@ class PairAnswer(StrEnum):
     skip = "skip"
 
 
+LABELS = {PairAnswer.first: 1.0, PairAnswer.alike: 0.5, PairAnswer.second: 0.0}  # of RankNet
+
+
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -192,15 +195,19 @@ def valid_grades(entries: Iterable[Entry]) -> list[ImageGrade]:
 
 
 def _valid_answers(entries: Iterable[Entry]) -> list[PairJudgement | ImageGrade]:
+    last: dict[tuple[str, object], PairJudgement | ImageGrade] = {}
+    for entry in not_undone(entries):
+        key = entry.who, entry.image if isinstance(entry, ImageGrade) else entry.pair
+        last.pop(key, None)
+        last[key] = entry
+    return list(last.values())
+
+
+def not_undone(entries: Iterable[Entry]) -> list[PairJudgement | ImageGrade]:
+    """Return the judgements and grades that were not withdrawn, in order."""
     entries = list(entries)
     undone = {entry.undoes for entry in entries if isinstance(entry, Undo)}
-    last: dict[tuple[str, object], PairJudgement | ImageGrade] = {}
-    for entry in entries:
-        if not isinstance(entry, Undo) and entry.name not in undone:
-            key = entry.who, entry.image if isinstance(entry, ImageGrade) else entry.pair
-            last.pop(key, None)
-            last[key] = entry
-    return list(last.values())
+    return [entry for entry in entries if not isinstance(entry, Undo) and entry.name not in undone]
 
 
 def utc_now() -> datetime:

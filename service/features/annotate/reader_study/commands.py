@@ -1,6 +1,5 @@
 """`cbir study`: blinded reader studies that compare two methods."""
 
-import csv
 import re
 import secrets
 from collections.abc import Callable, Sequence
@@ -152,6 +151,7 @@ def export_answers(
     name: Name, file: Annotated[Path, typer.Argument(help="CSV file to write, for its owner alone.")]
 ) -> None:
     """Write a row for each answer: reader, query, usefulness, preference, judged images and note."""
+    from cbir.system.csv_cells import csv_text
     from cbir.system.files import atomic_text
     from service.features.annotate.reader_study.reader_results import reader_answer_rows
     from service.features.annotate.reader_study.tables import find_study
@@ -159,7 +159,7 @@ def export_answers(
     database = _database()
     rows = reader_answer_rows(database, find_study(database, name))
     with atomic_text(file) as out:
-        csv.writer(out, lineterminator="\n").writerows(rows)
+        out.write(csv_text(rows))
     echo(f"{len(rows) - 1} answers in {file}")
 
 
@@ -297,9 +297,4 @@ def _search(
             k=design.k, rerank=method.rerank, parameters=method.parameters, exclude_patient_key=patient
         )
         tasks.append(SearchTask(query.image_id, None, query.content_hash, request))
-    answers: list[tuple[str, ...]] = []
-    for result in pool.search(tasks, candidates.generation):
-        positions = candidates.positions(result.numbers).tolist()
-        answers.append(tuple(candidates.records[position].image_id for position in positions))
-        progress(method.name, len(answers), len(tasks))
-    return answers
+    return pool.search_ids(tasks, candidates, lambda done: progress(method.name, done, len(tasks)))

@@ -1,8 +1,6 @@
 """Pages of reader studies: for readers, blinded, and the results for their owner."""
 
-import csv
 import hashlib
-import io
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -13,6 +11,7 @@ from werkzeug.exceptions import NotFound as PageNotFound
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.system.access_rights import Scope
+from cbir.system.csv_cells import csv_text
 from service.access.audit import log_images
 from service.access.caller import current_caller, current_rights
 from service.access.scopes import AccessRule
@@ -293,7 +292,7 @@ def show_study_results(name: str) -> str:
 def get_answers(name: str) -> Response:
     """Download the answers of all readers, by methods."""
     study = _study(name)
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows(reader_answer_rows(state_database(), study))
     headers = {"Content-Disposition": f'attachment; filename="{study.name}.csv"'}
-    return Response(file.getvalue(), mimetype="text/csv", headers=headers)
+    return Response(
+        csv_text(reader_answer_rows(state_database(), study)), mimetype="text/csv", headers=headers
+    )
