@@ -149,10 +149,6 @@ class Encoder:
             raise InvalidInput(f"the encoder {self.name} describes CT series, not single images")
         return self.card.input
 
-    def check_images(self) -> None:
-        """Raise InvalidInput if the encoder is for CT series."""
-        _ = self.image_input
-
     @property
     def has_text(self) -> bool:
         """True if texts can be described too: there is a stored text tower, and tokenizers is installed."""

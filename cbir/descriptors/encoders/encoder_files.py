@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
-from cbir.descriptors.networks.model_card import LARGEST_CARD, read_verified
+from cbir.descriptors.networks.model_card import LARGEST_CARD, LARGEST_NETWORK, read_verified
 from cbir.errors import InvalidInput
 from cbir.images.volume import AIR, DENSEST, VolumeGrid
 from cbir.system.files import PUBLIC_FILE, wait_lock, write_bytes
@@ -27,7 +27,6 @@ Positive = Annotated[FiniteFloat, Field(gt=0)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Channels = Annotated[tuple[FiniteFloat, ...], Field(min_length=1, max_length=3)]
 
-LARGEST_NETWORK = (1 << 31) - 1  # bytes; ONNX files have no more
 LARGEST_TOKENIZER = 1 << 27
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from cbir.errors import InvalidInput
-from cbir.learn import grade_options
+from cbir.learn import option_groups
 from cbir.search import command_options as options
 from cbir.system.console import OutputFormat, Printed, StageBars, print_json, results_console
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from cbir.learn.grading.grader_evaluation import GraderEvaluation, IntervalCoverage, Split
 
 
-@grade_options.with_ranker_choices()
+@option_groups.with_choices(option_groups.RankerChoices)
 def evaluate_graders(
     *,
     collection: options.Folder,
-    grade_column: grade_options.Column = "grade",
+    grade_column: option_groups.Column = "grade",
     ranker: Annotated[
         list[str] | None,
         Option(
@@ -28,7 +28,7 @@ def evaluate_graders(
             "repeatable to compare several."
         ),
     ] = None,
-    choices: grade_options.RankerChoices,
+    choices: option_groups.RankerChoices,
     folds: Annotated[int, Option(min=2, max=100, help="Cross-validation folds of patients.")] = 5,
     held_out: Annotated[
         str | None,
@@ -38,7 +38,7 @@ def evaluate_graders(
     ] = None,
     where: options.Where = None,
     lists: Annotated[str, Option("--list-size", help="Images per list for NDCG, or all.")] = "20",
-    smooth: grade_options.SmoothingText = None,
+    smooth: option_groups.SmoothingText = None,
     coverage: Annotated[
         float | None,
         Option(

@@ -12,9 +12,9 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.errors import InvalidInput, UnreadableImage
-from cbir.learn import grade_options
+from cbir.learn import option_groups
 from cbir.learn.commands.evaluate_graders import evaluate_graders
-from cbir.learn.grade_options import Column
+from cbir.learn.option_groups import Column
 from cbir.search import command_options as options
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json
 from cbir.system.csv_cells import harmless_cell
@@ -160,17 +160,17 @@ slit_lamp.command("fit")(fit_slit_lamp)
 slit_lamp.command("features")(measure_slit_lamp)
 
 
-@grade_options.with_ranker_choices("classifier")
+@option_groups.with_choices(option_groups.RankerChoices, "classifier")
 def fit_collection_grader(
     *,
     collection: options.Folder,
-    grade_column: grade_options.Column = "grade",
+    grade_column: option_groups.Column = "grade",
     ranker: Annotated[
         str, Option(help="s-ndcg, ranking-svm, adarank, rankboost, severity or cnn.")
     ] = "s-ndcg",
-    choices: grade_options.RankerChoices,
+    choices: option_groups.RankerChoices,
     where: options.Where = None,
-    smooth: grade_options.SmoothingText = None,
+    smooth: option_groups.SmoothingText = None,
     coverage: Annotated[float, Option(min=0.01, max=0.99, help="Share of grades in the interval.")] = 0.9,
     seed: Annotated[int, Option(min=0, help="Random seed of training.")] = 0,
     format: Printed = OutputFormat.text,

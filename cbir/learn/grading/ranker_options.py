@@ -6,7 +6,6 @@ from typing import Any
 
 from cbir.descriptors.encoders.built_in import check_trainable_encoder
 from cbir.errors import InvalidInput
-from cbir.learn.grade_options import RankerChoices
 from cbir.learn.grading.baselines import ClassificationGrader, OrdinalRegression, RegressionGrader
 from cbir.learn.grading.boosted_rankers import AdaRank, RankBoost
 from cbir.learn.grading.cnn_ranker import LOSSES as CNN_LOSSES
@@ -16,6 +15,7 @@ from cbir.learn.grading.picture_maps import parse_windows
 from cbir.learn.grading.s_ndcg_ranker import SNdcgRanker
 from cbir.learn.models.linear.ranking_svm import LOSSES as SVM_LOSSES
 from cbir.learn.models.linear.ranking_svm import RankingSVM
+from cbir.learn.option_groups import RankerChoices
 
 NO_ENCODER = "none"
 AUTO = "auto"

@@ -140,7 +140,6 @@ def serve_study(
     from cbir import settings
     from cbir.store import Collection
     from service.access.security import check_startup
-    from service.features.annotate import serve_command, study_plan
     from service.features.annotate.annotation_app import IMAGES_PAGE, PAIRS_PAGE, create_app
     from service.features.annotate.annotation_state import check_study
     from service.server.http_server import choose_server, open_listener, run_server
@@ -158,12 +157,12 @@ def serve_study(
             )
         of_ranker = {"backbone": backbone, "side": side, "weights": weights}
         encoder = _choose_encoder(opened, folder, encoder, of_ranker)
-        study_fields = serve_command.images_and_texts(
+        study_fields = images_and_texts(
             opened, folder, where, instructions, reference, reference_label, seed or 0
         )
     options = {
         **study_fields,
-        **serve_command.grade_options(grades),
+        **grade_options(grades),
         "question": question,
         "strategy": strategy,
         "ask": ask,
@@ -201,7 +200,6 @@ def _choose_encoder(
 ) -> str | None:
     """Return the encoder of a study, "none" for pictures, None to leave that of a stored plan."""
     from cbir.learn.severity.stored_images import choose_encoder
-    from service.features.annotate import study_plan
 
     if encoder is None and (folder / study_plan.FILE).exists() and not any(options.values()):
         return None
@@ -210,9 +208,7 @@ def _choose_encoder(
 
 def _absolute_path(weights: str | None) -> str | None:
     """Make a path of weights absolute; names of weights stay as they are."""
-    from service.features.annotate.study_plan import NO_WEIGHTS
-
-    return weights if weights in (None, NO_WEIGHTS, "imagenet") else str(Path(weights).resolve())
+    return weights if weights in (None, study_plan.NO_WEIGHTS, "imagenet") else str(Path(weights).resolve())
 
 
 def _check_network(plan: "StudyPlan", backbone: str | None) -> None:

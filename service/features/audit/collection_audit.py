@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -20,13 +20,11 @@ from service.features.audit.audited_images import (
     read_audited_images,
     source_codes,
 )
-from service.features.audit.drift import SourceDrift, alarm_threshold, find_drift
+from service.features.audit.drift import alarm_threshold, find_drift
 from service.features.audit.duplicates import Duplicates, Leak, find_duplicates, find_leaks
 from service.features.audit.label_errors import VOTERS, LabelErrors, find_label_errors, require_classes
 from service.features.audit.label_values import (
     AGES,
-    Coverage,
-    GroupQuality,
     age_bands,
     compare_groups,
     correct_holm,
@@ -41,7 +39,6 @@ from service.features.audit.messages import (
     CoverageFindings,
     DriftFindings,
     DriftSource,
-    DriftWeek,
     DuplicateFindings,
     GroupFinding,
     JudgedValue,
@@ -92,9 +89,9 @@ class CollectionAudit:
     label_errors: LabelErrors | None
     outliers: Outliers
     source_key: str | None
-    drift: list[SourceDrift]
-    coverage: Coverage
-    groups: list[GroupQuality] | None
+    drift: list[DriftSource]
+    coverage: CoverageFindings
+    groups: list[GroupFinding] | None
 
 
 def run_audit(
@@ -164,10 +161,10 @@ def _compare_all_groups(
     nearest: IndependentNeighbours,
     label: np.ndarray[tuple[int], np.dtype[np.int64]],
     options: AuditOptions,
-) -> list[GroupQuality]:
+) -> list[GroupFinding]:
     """Compare the groups of every label that divides images into groups."""
     available, precision = collection.label_keys(), precision_of(nearest, label)
-    qualities = list[GroupQuality]()
+    qualities = list[GroupFinding]()
     for key in dict.fromkeys([*options.groups, *GROUPS]):
         if key not in available or key == options.label:
             continue
@@ -193,10 +190,8 @@ def summarise_audit(audit: CollectionAudit) -> Audit:
         labels=None if audit.label_errors is None else _labels(audit, audit.label_errors),
         outliers=_outliers(audit),
         drift=_drift(audit),
-        coverage=CoverageFindings.model_validate(audit.coverage, from_attributes=True),
-        groups=None
-        if audit.groups is None
-        else [GroupFinding(**asdict(group), worse=group.is_worse) for group in audit.groups],
+        coverage=audit.coverage,
+        groups=audit.groups,
     )
 
 
@@ -279,19 +274,5 @@ def _drift(audit: CollectionAudit) -> DriftFindings:
         key=audit.source_key,
         threshold=alarm_threshold(len(audit.drift)),
         alarms=sum(source.alarms for source in audit.drift),
-        sources=[_source(audit, source) for source in audit.drift],
+        sources=audit.drift,
     )
-
-
-def _source(audit: CollectionAudit, drift: SourceDrift) -> DriftSource:
-    weeks = [
-        DriftWeek(
-            monday=check.monday,
-            images=check.images,
-            p=round(check.p, DECIMALS),
-            alarm=check.alarm,
-            image_ids=[audit.images.image_ids[row] for row in check.rows] if check.alarm else [],
-        )
-        for check in drift.checks
-    ]
-    return DriftSource(source=drift.source, images=drift.images, alarms=drift.alarms, weeks=weeks)

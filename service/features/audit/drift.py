@@ -9,8 +9,6 @@ like them.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import date
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +18,7 @@ from scipy.stats import rankdata
 from cbir.gallery.vector_blocks import Floats
 from cbir.system.cancellation import checkpoint
 from service.features.audit.audited_images import AuditedImages
+from service.features.audit.messages import DriftSource, DriftWeek
 
 NEIGHBOUR = 3  # the older image whose likeness counts: a third of a kind is none of its own
 NEAR_BLOCKS = 5  # whose shares of newer ones count
@@ -190,33 +189,8 @@ def exchange_blocks(block: Codes, count: int, permutations: int, generator: np.r
     return divisions
 
 
-@dataclass(frozen=True)
-class DriftCheck:
-    """Check of a source at the end of a week. p: see `compare_samples`. rows: of the least expected new images."""
-
-    monday: date
-    images: int
-    p: float
-    alarm: bool
-    rows: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class SourceDrift:
-    """Weekly checks of a source, the oldest first; none if its images were added in too few weeks."""
-
-    source: str
-    images: int
-    checks: tuple[DriftCheck, ...]
-
-    @property
-    def alarms(self) -> int:
-        """Number of alarms; those of consecutive checks are one, since they share images."""
-        return count_alarms([check.alarm for check in self.checks])
-
-
 def count_alarms(weeks: Sequence[bool]) -> int:
-    """Return the number of runs of alarms in consecutive checks."""
+    """Return the number of runs of alarms in consecutive checks, which share images."""
     return sum(alarm and not before for before, alarm in pairwise([False, *weeks]))
 
 
@@ -230,7 +204,7 @@ def find_drift(
     source: Codes,
     names: list[str],
     progress: Progress = lambda done, total: None,
-) -> list[SourceDrift]:
+) -> list[DriftSource]:
     """Check each source for each of its last weeks with new images.
 
     Parameters
@@ -251,15 +225,14 @@ def find_drift(
     for code, name in enumerate(names):
         progress(code, len(names))
         rows = np.flatnonzero((source == code) & has_day)
-        checks = _check_source(images, rows, week[rows], threshold)
-        drifts.append(SourceDrift(name, int(np.count_nonzero(source == code)), checks))
+        weeks = _check_source(images, rows, week[rows], threshold)
+        alarms, count = count_alarms([week.alarm for week in weeks]), int(np.count_nonzero(source == code))
+        drifts.append(DriftSource(source=name, images=count, alarms=alarms, weeks=weeks))
     progress(len(names), len(names))
     return drifts
 
 
-def _check_source(
-    images: AuditedImages, rows: Codes, week: Codes, threshold: float
-) -> tuple[DriftCheck, ...]:
+def _check_source(images: AuditedImages, rows: Codes, week: Codes, threshold: float) -> list[DriftWeek]:
     checks = []
     order = np.argsort(week, kind="stable")
     rows, week = rows[order], week[order]
@@ -274,8 +247,11 @@ def _check_source(
         p, least_expected = check_window(images.units, images.block, earlier, newer, threshold)
         monday = (np.datetime64(0, "D") + (number * 7 + MONDAY)).item()
         added = stop - int(np.searchsorted(week, number))
-        checks.append(DriftCheck(monday, added, p, p <= threshold, tuple(least_expected.tolist())))
-    return tuple(checks)
+        alarm, rows_shown = p <= threshold, least_expected.tolist() if p <= threshold else []
+        image_ids = [images.image_ids[row] for row in rows_shown]
+        p = round(p, DECIMALS)
+        checks.append(DriftWeek(monday=monday, images=added, p=p, alarm=alarm, image_ids=image_ids))
+    return checks
 
 
 def check_window(

@@ -1,7 +1,6 @@
 """Values of labels: their numbers of images and patients, and how well images of a group are retrieved."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 from cbir.store import Collection
 from service.features.audit.audited_images import AuditedImages, IndependentNeighbours
 from service.features.audit.label_errors import independent_counts
+from service.features.audit.messages import CoverageFindings, CoverageLabel, CoverageValue, GroupFinding
 
 COUNTED = ("modality", "body_part", "anatomy", "view", "view_position", "laterality", "sex", "source")
 MOST_VALUES = 200  # a label with more, such as an age, is not a list of classes
@@ -24,40 +24,7 @@ Codes = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class CoveredValue:
-    """A value of a label. patients: None where none of its images names one. thin: too few images or patients."""
-
-    value: str
-    images: int
-    patients: int | None
-    thin: bool
-
-
-@dataclass(frozen=True)
-class CoveredLabel:
-    """A label. unlabelled: images without it. values: the most frequent first."""
-
-    key: str
-    unlabelled: int
-    values: tuple[CoveredValue, ...]
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """Counts of a collection. patients: different ones; without_patient: images that name none."""
-
-    patients: int
-    without_patient: int
-    labels: tuple[CoveredLabel, ...]
-
-    @property
-    def thin(self) -> int:
-        """Number of values that are thin."""
-        return sum(value.thin for label in self.labels for value in label.values)
-
-
-def count_coverage(collection: Collection, images: AuditedImages, keys: list[str]) -> Coverage:
+def count_coverage(collection: Collection, images: AuditedImages, keys: list[str]) -> CoverageFindings:
     """Count the images and patients of each value of the labels `keys`, and of `COUNTED` where they are used.
 
     Parameters
@@ -71,16 +38,18 @@ def count_coverage(collection: Collection, images: AuditedImages, keys: list[str
     """
     available = collection.label_keys()
     keys_in_use = [key for key in dict.fromkeys([*keys, *COUNTED]) if key in available]
-    labels = [_count_label(collection, images, key) for key in keys_in_use]
+    counted = [_count_label(collection, images, key) for key in keys_in_use]
+    labels = [label for label in counted if label is not None]
     with_patient = images.patient >= 0
-    return Coverage(
-        len(np.unique(images.patient[with_patient])),
-        int(np.count_nonzero(~with_patient)),
-        tuple(label for label in labels if label is not None),
+    return CoverageFindings(
+        patients=len(np.unique(images.patient[with_patient])),
+        without_patient=int(np.count_nonzero(~with_patient)),
+        thin=sum(value.thin for label in labels for value in label.values),
+        labels=labels,
     )
 
 
-def _count_label(collection: Collection, images: AuditedImages, key: str) -> CoveredLabel | None:
+def _count_label(collection: Collection, images: AuditedImages, key: str) -> CoverageLabel | None:
     codes, names = images.codes(collection, key)
     if len(names) > MOST_VALUES:
         return None
@@ -97,38 +66,13 @@ def _count_label(collection: Collection, images: AuditedImages, key: str) -> Cov
         )
     ]
     values.sort(key=lambda value: (-value.images, value.value))
-    return CoveredLabel(key, int(np.count_nonzero(codes < 0)), tuple(values))
+    return CoverageLabel(key=key, unlabelled=int(np.count_nonzero(codes < 0)), values=values)
 
 
-def _value(name: str, images: int, patients: int, unnamed: int) -> CoveredValue:
+def _value(name: str, images: int, patients: int, unnamed: int) -> CoverageValue:
     """Return the counts of a value; each of the `unnamed` images may be of another patient."""
     thin = images < LEAST_IMAGES or patients + unnamed < LEAST_PATIENTS
-    return CoveredValue(name, images, patients or None, thin)
-
-
-@dataclass(frozen=True)
-class GroupQuality:
-    """Retrieval quality of a group.
-
-    precision: mean share of the first ten answers with the image's label. difference: to other images of the same
-    label, with its 95 % interval (low, high). p: of the hypothesis that there is none, corrected for the number of
-    groups (Holm 1979).
-    """
-
-    key: str
-    value: str
-    images: int
-    patients: int
-    precision: float
-    difference: float
-    low: float
-    high: float
-    p: float
-
-    @property
-    def is_worse(self) -> bool:
-        """True if the group is retrieved worse than others of the same label."""
-        return self.p < LEVEL and self.difference < 0
+    return CoverageValue(value=name, images=images, patients=patients or None, thin=thin)
 
 
 def precision_of(nearest: IndependentNeighbours, label: Codes) -> Numbers:
@@ -156,7 +100,7 @@ def age_bands(values: Sequence[str]) -> list[str]:
 
 def compare_groups(
     key: str, names: Sequence[str], group: Codes, precision: Numbers, label: Codes, block: Codes
-) -> list[GroupQuality]:
+) -> list[GroupFinding]:
     """Compare each group with the other images of the same labels; p-values are not corrected yet.
 
     Parameters
@@ -186,17 +130,31 @@ def compare_groups(
             inside[shared], precision[shared], label[shared], block[shared]
         )
         mean, images = float(precision[inside].mean()), int(np.count_nonzero(inside))
-        qualities.append(GroupQuality(key, name, images, patients, mean, difference, low, high, p))
+        qualities.append(
+            GroupFinding(
+                key=key,
+                value=name,
+                images=images,
+                patients=patients,
+                precision=mean,
+                difference=difference,
+                low=low,
+                high=high,
+                p=p,
+                worse=False,
+            )
+        )
     return qualities
 
 
-def correct_holm(groups: Sequence[GroupQuality]) -> list[GroupQuality]:
-    """Return the groups with p-values corrected for their number, in their order (Holm 1979)."""
+def correct_holm(groups: Sequence[GroupFinding]) -> list[GroupFinding]:
+    """Return the groups with p-values corrected for their number (Holm 1979), and marked where they are worse."""
     order = sorted(range(len(groups)), key=lambda number: groups[number].p)
     corrected, largest = list(groups), 0.0
     for rank, number in enumerate(order):
         largest = max(largest, min(1.0, groups[number].p * (len(groups) - rank)))
-        corrected[number] = replace(groups[number], p=largest)
+        worse = largest < LEVEL and groups[number].difference < 0
+        corrected[number] = groups[number].model_copy(update={"p": largest, "worse": worse})
     return corrected
 
 

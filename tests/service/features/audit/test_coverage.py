@@ -10,7 +10,8 @@ from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.records.records import Entry, Record
 from service.features.audit.audited_images import read_audited_images
-from service.features.audit.label_values import CoveredValue, count_coverage
+from service.features.audit.label_values import count_coverage
+from service.features.audit.messages import CoverageValue
 
 # Images of a body part, of how many patients, and how many of them name none.
 PARTS = {
@@ -50,13 +51,15 @@ def test_values_are_counted_and_thin_ones_marked(collection: Collection) -> None
     assert (coverage.patients, coverage.without_patient) == (39, 49)
     body, modality = sorted(coverage.labels, key=lambda label: label.key)
     assert modality.unlabelled == 24
-    assert body.values == (
-        CoveredValue("chest", 40, 30, thin=False),
-        CoveredValue("knee", 30, 2, thin=True),
-        CoveredValue("hand", 25, 1, thin=False),  # 20 images may be of as many patients
-        CoveredValue("hip", 24, None, thin=False),
-        CoveredValue("spine", 6, 6, thin=True),
-    )
+    assert body.values == [
+        CoverageValue(value="chest", images=40, patients=30, thin=False),
+        CoverageValue(value="knee", images=30, patients=2, thin=True),
+        CoverageValue(
+            value="hand", images=25, patients=1, thin=False
+        ),  # 20 images may be of as many patients
+        CoverageValue(value="hip", images=24, patients=None, thin=False),
+        CoverageValue(value="spine", images=6, patients=6, thin=True),
+    ]
     assert coverage.thin == 2
 
 

@@ -70,17 +70,17 @@ def test_a_tenth_of_foreign_images_raises_an_alarm_and_shows_them() -> None:
     foreign = 300 + np.arange(0, 100, 5)
     points[foreign] = generator.normal(size=(20, 16)) * 0.3 - np.eye(16)[0]
     (source,) = find_drift(of_weeks(points, 100), np.zeros(400, np.int64), ["room 1"])
-    assert [check.alarm for check in source.checks] == [False, True]  # of the third week on
-    assert set(source.checks[-1].rows) <= set(foreign.tolist())
-    assert source.checks[-1].monday == date(2026, 1, 26)
+    assert [week.alarm for week in source.weeks] == [False, True]  # of the third week on
+    assert set(source.weeks[-1].image_ids) <= set(map(str, foreign.tolist()))
+    assert source.weeks[-1].monday == date(2026, 1, 26)
     assert source.alarms == 1
 
 
 def test_sources_of_one_week_and_of_few_images_have_no_checks() -> None:
     points = np.random.default_rng(0).normal(size=(300, 4))
     images = of_weeks(points, 300)
-    assert find_drift(images, np.zeros(300, np.int64), ["a"])[0].checks == ()
-    assert find_drift(of_weeks(points[:30], 10), np.zeros(30, np.int64), ["a"])[0].checks == ()
+    assert find_drift(images, np.zeros(300, np.int64), ["a"])[0].weeks == []
+    assert find_drift(of_weeks(points[:30], 10), np.zeros(30, np.int64), ["a"])[0].weeks == []
 
 
 def test_alarms_of_consecutive_weeks_are_one() -> None:

@@ -5,12 +5,12 @@ import pytest
 
 from service.features.audit.audited_images import IndependentNeighbours
 from service.features.audit.label_values import (
-    GroupQuality,
     age_bands,
     compare_groups,
     correct_holm,
     precision_of,
 )
+from service.features.audit.messages import GroupFinding
 
 
 def test_precision_is_the_share_of_labelled_answers_with_the_label() -> None:
@@ -31,7 +31,7 @@ def test_a_group_is_compared_within_labels() -> None:
     assert all(abs(each.difference) < 0.02 and each.low < 0 < each.high for each in alike)
     worse = compare_groups("sex", ["F", "M"], group, precision - 0.1 * group, label, np.arange(600))
     (male,) = [each for each in correct_holm(worse) if each.value == "M"]
-    assert male.is_worse
+    assert male.worse
     assert male.low < -0.1 < male.high
 
 
@@ -42,7 +42,16 @@ def test_groups_of_few_patients_are_left_out() -> None:
 
 
 def test_holm() -> None:
-    groups = [GroupQuality("k", "v", 1, 1, 1.0, 0.0, 0.0, 0.0, p) for p in (0.01, 0.04, 0.03)]
+    same = {
+        "images": 1,
+        "patients": 1,
+        "precision": 1.0,
+        "difference": 0.0,
+        "low": 0.0,
+        "high": 0.0,
+        "worse": False,
+    }
+    groups = [GroupFinding(key="k", value="v", p=p, **same) for p in (0.01, 0.04, 0.03)]
     assert [each.p for each in correct_holm(groups)] == pytest.approx([0.03, 0.06, 0.06])
 
 

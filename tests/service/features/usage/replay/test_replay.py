@@ -17,7 +17,8 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.position_bias import PositionBias, estimate_position_bias, group_shows
 from cbir.evaluation.runs import parse_methods
 from cbir.settings import Settings
-from service.features.usage.replay import (
+from service.features.usage.replay.command import usage_by_method
+from service.features.usage.replay.replay import (
     NAMES,
     ReplayPlan,
     judged_measures,
@@ -25,7 +26,6 @@ from service.features.usage.replay import (
     replay_log,
     weighted_clicks,
 )
-from service.features.usage.replay_command import usage_by_method
 from service.features.usage.replay_log import (
     Click,
     LoggedQuery,

@@ -24,7 +24,7 @@ from cbir.system.csv_cells import csv_text
 from cbir.system.files import atomic_text, private_folder
 from cbir.system.remedies import install_command
 from cbir.system.threads import cores
-from service.features.usage.replay import (
+from service.features.usage.replay.replay import (
     LOWER_IS_BETTER,
     ReplayedMeasure,
     ReplayPlan,

@@ -1,4 +1,4 @@
-"""Options shared by the commands of `cbir grade`."""
+"""Groups of options that commands share: of rankers that grade, and of losses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -7,6 +7,8 @@ from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, Literal, get_type_hints
 
 from typer import Option
+
+from cbir.search import command_options as options
 
 Column = Annotated[str, Option("--grade-column", help="Label with the grades.")]
 SmoothingText = Annotated[
@@ -129,12 +131,29 @@ class RankerChoices:
     ] = None
 
 
-def with_ranker_choices(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator of commands, whose parameter `choices` becomes the options of `RankerChoices`."""
-    hints = get_type_hints(RankerChoices, include_extras=True)
+@dataclass(frozen=True)
+class LossChoices:
+    """Options of losses; None is the default of the loss."""
+
+    sorter: options.Sorter = None
+    tune_sorter: options.TuneSorter = False
+    form: options.Form = None
+    margin: options.Margin = None
+    temperature: options.Temperature = None
+    alpha: options.Alpha = None
+    gamma: options.Gamma = None
+    parallel: options.Parallel = None
+    parallel_epochs: options.ParallelEpochs = 1
+
+
+def with_choices(
+    choices_type: type[RankerChoices | LossChoices], *left_out: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator of commands, whose parameter `choices` becomes the options that are fields of a class."""
+    hints = get_type_hints(choices_type, include_extras=True)
     added = [
         Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
-        for field in fields(RankerChoices)
+        for field in fields(choices_type)
         if field.name not in left_out
     ]
 
@@ -146,7 +165,7 @@ def with_ranker_choices(*left_out: str) -> Callable[[Callable[..., None]], Calla
 
         @wraps(command)
         def run(**values: Any) -> None:
-            choices = RankerChoices(**{each.name: values.pop(each.name) for each in added})
+            choices = choices_type(**{each.name: values.pop(each.name) for each in added})
             command(**values, choices=choices)
 
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]

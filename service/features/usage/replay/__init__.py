@@ -1,0 +1,1 @@
+"""`cbir evaluate replay`: searches of the usage log, again."""
