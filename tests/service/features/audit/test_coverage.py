@@ -72,4 +72,4 @@ def test_a_label_that_no_image_has_is_left_out(collection: Collection) -> None:
 def test_an_empty_collection_has_nothing_to_count(tmp_path: Path) -> None:
     empty = Collection.create(tmp_path / "c", profiles.get("edge_histogram"))
     coverage = count_coverage(empty, read_audited_images(empty, settings.load()), [])
-    assert (coverage.patients, coverage.labels, coverage.thin) == (0, (), 0)
+    assert (coverage.patients, coverage.labels, coverage.thin) == (0, [], 0)
