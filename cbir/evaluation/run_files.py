@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
+from cbir.system.files import os_errors
 
 
 def strictly_falling(scores: NDArray[np.floating]) -> NDArray[np.float32]:
@@ -88,11 +89,8 @@ class RunFile:
         """Find the queries of a file; raise InvalidInput, naming the line, if it has another form."""
         self.path = path
         self._starts: dict[str, tuple[int, int, int]] = {}  # first line's number and byte, count of lines
-        try:
-            with path.open("rb") as file:
-                self._find_queries(file)
-        except OSError as error:
-            raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+        with os_errors(f"{path} cannot be read"), path.open("rb") as file:
+            self._find_queries(file)
         if not self._starts:
             raise InvalidInput(f"{path} has no answers")
 

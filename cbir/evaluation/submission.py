@@ -38,7 +38,7 @@ from cbir.evaluation.runs import DECISIVE_SETTINGS, Method, read_finished, write
 from cbir.search import Request, Searcher
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.system.files import atomic_text, file_sha256
+from cbir.system.files import atomic_text, file_sha256, os_errors
 
 Stage = Callable[[str, int], Callable[[int], None]]
 
@@ -125,12 +125,9 @@ def write_submission(path: Path, queries: Sequence[IrmaQuery], answers: Sequence
     InvalidInput
         If the file cannot be written.
     """
-    try:
-        with atomic_text(path) as file:
-            lines = zip(queries, answers, strict=True)
-            file.writelines(f"{query.image_id} {answer}\n" for query, answer in lines)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
+    with os_errors(f"{path} cannot be written"), atomic_text(path) as file:
+        lines = zip(queries, answers, strict=True)
+        file.writelines(f"{query.image_id} {answer}\n" for query, answer in lines)
 
 
 def true_labels(queries: Sequence[IrmaQuery], labelling: str) -> dict[str, str]:

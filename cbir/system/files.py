@@ -28,6 +28,15 @@ BINARY: int = getattr(os, "O_BINARY", 0)  # for os.open: Windows else ends lines
 
 
 @contextmanager
+def os_errors(what: str) -> Iterator[None]:
+    """Raise InvalidInput in place of an OSError, with `what` before its reason, as "a.csv cannot be read"."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{what}: {error.strerror}") from error
+
+
+@contextmanager
 def atomic_binary(
     path: Path, *, permissions: int = OWNER_FILE, suffix: str = SUFFIX, durable: bool = True
 ) -> Iterator[BinaryIO]:

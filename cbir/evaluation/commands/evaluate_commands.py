@@ -29,7 +29,7 @@ from cbir.evaluation.run_files import (
 from cbir.search import command_options as options
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, print_values
 from cbir.system.csv_cells import harmless_cell
-from cbir.system.files import atomic_text
+from cbir.system.files import atomic_text, os_errors
 from cbir.system.lazy_commands import LazyCommands
 
 
@@ -198,15 +198,12 @@ def score_irma_codes(
     answers = read_answered_codes(run).by_image
     result = compare_codes(truths.by_image, answers, CodeTree.read(tree), rule, list(training.values()))
     if per_image:
-        try:
-            with atomic_text(per_image) as file:
-                rows = [
-                    (harmless_cell(truths.written.get(name, name)), repr(error))
-                    for name, error in result.by_image.items()
-                ]
-                csv.writer(file).writerows([("image_id", "error"), *rows])
-        except OSError as error:
-            raise InvalidInput(f"{per_image} cannot be written: {error.strerror}") from error
+        with os_errors(f"{per_image} cannot be written"), atomic_text(per_image) as file:
+            rows = [
+                (harmless_cell(truths.written.get(name, name)), repr(error))
+                for name, error in result.by_image.items()
+            ]
+            csv.writer(file).writerows([("image_id", "error"), *rows])
     facts = result.facts() | {"without_true_code": truths.left_out}
     if format is OutputFormat.json:
         print_json(facts)

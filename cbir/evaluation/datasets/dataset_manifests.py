@@ -17,7 +17,7 @@ from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.images.scaling import encode_image
 from cbir.ingest.manifest import names_patient
-from cbir.system.files import atomic_text, file_sha256, private_folder, write_bytes
+from cbir.system.files import atomic_text, file_sha256, os_errors, private_folder, write_bytes
 
 
 def write_manifest(out: Path, columns: Sequence[str], rows: Iterable[tuple[Path, Mapping[str, str]]]) -> int:
@@ -37,17 +37,14 @@ def write_manifest(out: Path, columns: Sequence[str], rows: Iterable[tuple[Path,
         Number of rows.
     """
     base, count = out.resolve().parent, 0
-    try:
-        with atomic_text(out) as file:
-            table = csv.writer(file)
-            table.writerow(["path", *columns])
-            for path, labels in rows:
-                path = path.resolve()
-                relative = path.relative_to(base) if path.is_relative_to(base) else path
-                table.writerow([str(relative), *(labels.get(column, "") for column in columns)])
-                count += 1
-    except OSError as error:
-        raise InvalidInput(f"{out} cannot be written: {error.strerror}") from error
+    with os_errors(f"{out} cannot be written"), atomic_text(out) as file:
+        table = csv.writer(file)
+        table.writerow(["path", *columns])
+        for path, labels in rows:
+            path = path.resolve()
+            relative = path.relative_to(base) if path.is_relative_to(base) else path
+            table.writerow([str(relative), *(labels.get(column, "") for column in columns)])
+            count += 1
     return count
 
 
@@ -233,8 +230,6 @@ def claim_folder(source: Path, folder: Path) -> None:
 
 
 def _write_png(path: Path, image: Image) -> None:
-    try:
+    with os_errors(f"{path} cannot be written"):
         private_folder(path.parent)
         write_bytes(path, encode_image(image.pixels, ".png"), durable=False)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error

@@ -1,6 +1,5 @@
 """`cbir grade ...`: fit a grader to a collection's grades, and grade new images."""
 
-import csv
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -17,8 +16,8 @@ from cbir.learn.commands.evaluate_graders import evaluate_graders
 from cbir.learn.option_groups import Column
 from cbir.search import command_options as options
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json
-from cbir.system.csv_cells import harmless_cell
-from cbir.system.files import private_folder, write_bytes
+from cbir.system.csv_cells import csv_text
+from cbir.system.files import os_errors, private_folder, write_bytes
 
 if TYPE_CHECKING:
     from cbir.images import Limits
@@ -107,7 +106,8 @@ def measure_slit_lamp(
 
     finder, limits = load_lens_finder(model), Limits.from_settings(settings.load())
     if report is not None:
-        _make_folder(report)
+        with os_errors(f"the report cannot be written into {report}"):
+            private_folder(report)
     features: dict[Path, list[float]] = {}
     refused: list[str] = []
     paths = list(dict.fromkeys(images))
@@ -129,9 +129,8 @@ def measure_slit_lamp(
             [{"path": str(path)} | dict(zip(FEATURES, row, strict=True)) for path, row in features.items()]
         )
     elif format == "csv":
-        table = csv.writer(sys.stdout, lineterminator="\n")
-        table.writerow(("path", *FEATURES))
-        table.writerows((harmless_cell(str(path)), *row) for path, row in features.items())
+        rows = ((str(path), *row) for path, row in features.items())
+        sys.stdout.write(csv_text([("path", *FEATURES), *rows]))
     else:
         for path, row in features.items():
             echo(
@@ -142,13 +141,6 @@ def measure_slit_lamp(
         echo(line, err=True)
     if refused:
         raise typer.Exit(SOME_REFUSED)
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        private_folder(folder)
-    except OSError as error:
-        raise InvalidInput(f"the report cannot be written into {folder}: {error.strerror}") from error
 
 
 slit_lamp = typer.Typer(

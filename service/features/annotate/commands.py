@@ -17,6 +17,7 @@ from cbir.search.command_options import FOLDER_OR_ADDRESS
 from cbir.store.collection_address import address_or_folder, collection_folder
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json
 from cbir.system.device_failure import device_failures
+from cbir.system.files import os_errors
 from cbir.system.lazy_commands import LazyCommands
 
 if TYPE_CHECKING:
@@ -235,10 +236,8 @@ def export_study(
     if out is None:
         typer.echo(text, nl=False)
         return
-    try:
+    with os_errors(f"{out} cannot be written"):
         write_bytes(out, text.encode())
-    except OSError as error:
-        raise InvalidInput(f"{out} cannot be written: {error.strerror}") from error
     echo(f"{len(rows)} rows in {out}", err=True)
 
 

@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, V
 
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.store.base.damage import raise_when_full
-from cbir.system.files import BINARY, OWNER_FILE, private_folder, sync_folder, try_lock
+from cbir.system.files import BINARY, OWNER_FILE, os_errors, private_folder, sync_folder, try_lock
 
 HEADER = b'{"kind": "cbir judgements", "version": 1}\n'
 MAX_SECONDS = 86_400.0  # per judgement
@@ -177,10 +177,8 @@ class Journal:
 
 def read_journal(path: Path) -> list[Entry]:
     """Read all complete entries of the journal at `path`, also while it is written; raise InvalidInput."""
-    try:
+    with os_errors(f"the judgements {path} cannot be read"):
         content = path.read_bytes()
-    except OSError as error:
-        raise InvalidInput(f"the judgements {path} cannot be read: {error.strerror}") from error
     return _parsed(path, content)[0]
 
 
