@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 from cbir.descriptors.networks.model_card import read_model_card
 from cbir.errors import InvalidInput
-from cbir.system.csv_cells import csv_text
 
 Floats = NDArray[np.float64]
 
@@ -83,8 +83,12 @@ def _check_counts(path: Path, counts: dict[Path, int]) -> None:
 
 def format_outlines(outlines: Iterable[tuple[str, Floats]]) -> str:
     """Return the csv of outlines (L, 2) by the path of their image."""
-    rows = ((path, f"{x:.2f}", f"{y:.2f}") for path, outline in outlines for x, y in outline)
-    return csv_text([OUTLINE_COLUMNS, *rows])
+    text = StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(OUTLINE_COLUMNS)
+    for path, outline in outlines:
+        rows.writerows((path, f"{x:.2f}", f"{y:.2f}") for x, y in outline)
+    return text.getvalue()
 
 
 LENS_CARD = "slit_lamp.json"
