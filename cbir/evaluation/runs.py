@@ -240,7 +240,7 @@ def read_finished(path: Path, decisive: dict[str, Any]) -> dict[str, Any] | None
 
 
 def write_finished(path: Path, decisive: dict[str, Any], facts: dict[str, Any]) -> None:
-    """Store beside a finished file what decides its content, and facts about it."""
+    """Store beside a finished file, `path`, what is `decisive` for its content, and `facts` about it."""
     with atomic_text(path.with_suffix(".json")) as file:
         json.dump({"decisive": decisive, "facts": facts, "sha256": file_sha256(path)}, file, indent=2)
 

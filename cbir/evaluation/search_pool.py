@@ -68,7 +68,7 @@ class SearchPool:
     def search_ids(
         self, tasks: Sequence[SearchTask], candidates: Candidates, progress: Callable[[int], None]
     ) -> list[tuple[str, ...]]:
-        """Return the ids of the answers to each task; `progress` gets the number of tasks done."""
+        """Return the ids of the answers, of `candidates`, to each of the tasks; `progress` gets how many are done."""
         answers: list[tuple[str, ...]] = []
         for result in self.search(tasks, candidates.generation):
             positions = candidates.positions(result.numbers).tolist()

@@ -25,7 +25,7 @@ def cores() -> int:
 
 
 def run_behind(parent: int, niceness: int, exit_code: int) -> None:
-    """Lower the priority of this process, and end it with this code once its parent is gone; 0: no parent."""
+    """Lower the priority of this process by `niceness`; end it with `exit_code` once its parent, if not 0, is gone."""
 
     def end_with_parent() -> None:
         while os.getppid() == parent:

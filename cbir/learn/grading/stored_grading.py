@@ -29,7 +29,7 @@ class GradedPictures(NamedTuple):
 
 
 def unpack(data: str, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
-    """Return an array of this kind from base64; raise InvalidInput if it is damaged."""
+    """Return an array of this kind and shape from base64 data; raise InvalidInput if it is damaged."""
     try:
         return np.frombuffer(base64.b64decode(data, validate=True), kind).reshape(shape)
     except ValueError as error:

@@ -175,7 +175,10 @@ def new_values(row: Any, change: SavedChange) -> dict[str, Any]:
 
 
 def require_owner(row: Any, item: str, action: str, or_admin: bool = False) -> None:
-    """Raise NotFound if a row is of another owner than the caller; `item` is its kind and id."""
+    """Raise NotFound unless the caller owns a row, or, with `or_admin`, is an administrator.
+
+    `item`, its kind and id, and `action` are for the message.
+    """
     if row.owner != actor_name() and not (or_admin and has_admin_rights()):
         raise NotFound(f"this caller has no {item}; only its owner can {action} it")
 
