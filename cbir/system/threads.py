@@ -25,7 +25,7 @@ def cores() -> int:
 
 
 def run_behind(parent: int, niceness: int, exit_code: int) -> None:
-    """Lower the priority of this process by `niceness`; end it with `exit_code` once its parent, if not 0, is gone."""
+    """Lower the priority of this process by `niceness`; end it by `exit_code` once its parent, if not 0, is gone."""
 
     def end_with_parent() -> None:
         while os.getppid() == parent:
