@@ -188,7 +188,15 @@ def add_token(connection: Connection, values: dict[str, Any]) -> None:
 
 
 def mark_revoked(connection: Connection, token_id: str, at: float) -> None:
-    """Mark a token as revoked, at a time in seconds since 1970."""
+    """Mark a token as revoked.
+
+    Parameters
+    ----------
+    connection : Connection
+    token_id : str
+    at : float
+        Seconds since 1970.
+    """
     row = update(tokens).where(tokens.c.token_id == token_id)
     connection.execute(row.values(revoked=int(at)))
 

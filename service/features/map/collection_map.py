@@ -179,7 +179,17 @@ def current_places(view: View, stored: StoredMap) -> Floats:
 
 
 def is_outdated(view: View, profile: Profile, stored: StoredMap) -> bool:
-    """Return whether a map is to be computed again: the images have doubled, or the transform was fitted again."""
+    """Return whether a map is to be computed again: the images have doubled, or the transform was fitted again.
+
+    Parameters
+    ----------
+    view : View
+        View of a collection.
+    profile : Profile
+        Its profile.
+    stored : StoredMap
+        The map.
+    """
     rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
     added = np.count_nonzero(~np.isin(view.gallery.ids[rows], stored.numbers))
     return bool(added > len(stored)) or stored.transform != transform_name(view, profile)
