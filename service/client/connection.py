@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from cbir.errors import CbirError, InvalidInput, NotFound, UnreadableImage
 from cbir.search.search_options import image_id_of, is_array, list_examples
 from service.client import messages
-from service.client.collection_messages import path_in_collection
+from service.client.collection_messages import CollectionNames, path_in_collection
 
 SECONDS = 60.0
 JSON = {"Content-Type": "application/json"}
@@ -100,7 +100,7 @@ class ServiceConnection:
     def _name_of_collection(self) -> str:
         """Return the name of the collection; if none was given the service's first one, requested once."""
         if not self.collection_name:
-            names = self._fetch(messages.CollectionNames, "GET", "/v1/collections", with_collection=False)
+            names = self._fetch(CollectionNames, "GET", "/v1/collections", with_collection=False)
             self.collection_name = names.default
         return self.collection_name
 

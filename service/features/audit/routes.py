@@ -19,10 +19,10 @@ from cbir.store.upkeep.quarantine_release import (
     release_images,
 )
 from cbir.system.access_rights import Scope
-from service.access.audit import log_images, log_job
+from service.access.audit import log_fields, log_images
 from service.access.caller import actor_name
 from service.access.scopes import AccessRule
-from service.client.messages import JobInfo
+from service.client.collection_messages import JobInfo
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
 from service.features.audit.job import new_audit_job
@@ -122,7 +122,7 @@ def post_audit() -> Response:
             searcher.collection.conditions([f"{key}?"])  # raises for an unknown key
     options = body.model_dump(exclude={"collection"})
     job = state.jobs.add(new_audit_job(handle.name, handle.folder, options), once=True)
-    log_job(job.job)
+    log_fields(job=job.job)
     return json_response(job_info(job), 202)
 
 

@@ -1,8 +1,11 @@
-"""Logins of the pages: open ones by the hash of their cookie, failed attempts, and keys that sign values."""
+"""Access to the service: tokens and their last uses, logins of the pages, failed attempts, and keys that sign values.
+
+Tokens are those of services that share their state. Of tokens and cookies there are hashes.
+"""
 
 import logging
 import secrets
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     JSON,
@@ -39,6 +42,25 @@ attempts = Table(
     Column("network", Text, primary_key=True),
     Column("count", WholeNumber, nullable=False),
     Column("ends", WholeNumber, nullable=False, index=True),
+)
+tokens = Table(
+    "tokens",
+    tables,
+    Column("number", WholeNumber, primary_key=True),  # ascending with time
+    Column("token_id", Text, nullable=False, unique=True),
+    Column("name", Text, nullable=False),
+    Column("digest", Text, nullable=False),  # SHA-256 of the secret
+    Column("rights", JSON, nullable=False),
+    Column("created", WholeNumber, nullable=False),
+    Column("expires", WholeNumber),
+    Column("revoked", WholeNumber),
+    Column("made_by", Text),  # "token ID" or "user NAME"
+)
+uses = Table(
+    "token_uses",
+    tables,
+    Column("token_id", Text, primary_key=True),
+    Column("last_used", WholeNumber, nullable=False),
 )
 KEY_BYTES = 32
 keys = Table(
@@ -152,3 +174,54 @@ def signing_key(database: StateDatabase, name: str) -> bytes:
             raise StateUnavailable(str(error)) from error
         log.warning("a new key is used until the restart: %s", error)
         return secrets.token_bytes(KEY_BYTES)
+
+
+def read_tokens(connection: Connection) -> list[dict[str, Any]]:
+    """Return the columns of all tokens by name, the oldest first; times in seconds since 1970."""
+    stored = select(*[column for column in tokens.c if column is not tokens.c.number])
+    return [dict(row._mapping) for row in connection.execute(stored.order_by(tokens.c.number))]
+
+
+def add_token(connection: Connection, values: dict[str, Any]) -> None:
+    """Store a new token, as `read_tokens` returns it."""
+    connection.execute(insert(tokens).values(values))
+
+
+def mark_revoked(connection: Connection, token_id: str, at: float) -> None:
+    """Mark a token as revoked.
+
+    Parameters
+    ----------
+    connection : Connection
+    token_id : str
+    at : float
+        Seconds since 1970.
+    """
+    row = update(tokens).where(tokens.c.token_id == token_id)
+    connection.execute(row.values(revoked=int(at)))
+
+
+def save_use(database: StateDatabase, token_id: str, at: int) -> None:
+    """Store the last use of a token.
+
+    Parameters
+    ----------
+    database : StateDatabase
+        Database to store it in.
+    token_id : str
+        Id of the token.
+    at : int
+        Time of the use, in seconds since 1970.
+    """
+    with database.writing() as connection:
+        updated = connection.execute(
+            update(uses).where(uses.c.token_id == token_id).values(last_used=at)
+        ).rowcount
+        if not updated:
+            connection.execute(insert(uses).values(token_id=token_id, last_used=at))
+
+
+def load_uses(database: StateDatabase) -> dict[str, int]:
+    """Return the seconds since 1970 at which each token was last used, by its id."""
+    with database.reading() as connection:
+        return {row.token_id: row.last_used for row in connection.execute(select(uses))}

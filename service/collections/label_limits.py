@@ -1,4 +1,4 @@
-"""Bounds of the labels of an image, and of the keys of a collection, that requests may reach together.
+"""Checks of the labels that requests set: their form, and bounds of an image and of the keys of a collection.
 
 The command line has none. What is above a bound already stays, and can be read, replaced and removed.
 """
@@ -8,10 +8,39 @@ from collections.abc import Mapping
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection
+from cbir.store.records.filter_conditions import parse_filter
+from service.access.caller import current_rights
+from service.http.problems import NotAllowed
 
 MAX_LABELS = 200  # of an image
 MAX_LABEL_BYTES = 64 * 2**10  # of its keys and values
 MAX_KEYS = 2000  # of a collection
+KEY_CHARACTERS, VALUE_CHARACTERS = 100, 1000
+OPERATORS = "=!<>"
+
+
+def check_labels(labels: Mapping[str, str | None]) -> None:
+    """Raise InvalidInput if `labels` could not be used in filters, or name a patient."""
+    for key, value in labels.items():
+        if not key.strip() or key != key.strip() or len(key) > KEY_CHARACTERS or set(key) & set(OPERATORS):
+            raise InvalidInput(
+                f"labels: a key has 1 to {KEY_CHARACTERS} characters, none of {' '.join(OPERATORS)}, "
+                "and no space at either end"
+            )
+        if key == "patient":
+            raise InvalidInput(
+                "labels: the patient of an image cannot be changed; delete it and add it again"
+            )
+        if value is not None and not 1 <= len(value) <= VALUE_CHARACTERS:
+            raise InvalidInput(f"labels: the value of {key} must have 1 to {VALUE_CHARACTERS} characters")
+
+
+def check_own_filter(labels: Mapping[str, str | None]) -> None:
+    """Raise NotAllowed if `labels` would change which callers see the image."""
+    rights = current_rights()
+    keys = {parse_filter(text).key for text in rights.where} if rights else set()
+    if decisive := sorted(keys & labels.keys()):
+        raise NotAllowed(f"labels: this token is limited by the label {decisive[0]}, so it cannot change it")
 
 
 def check_label_sum(changed: Mapping[str, str | None], before: Mapping[str, str] | None = None) -> None:
