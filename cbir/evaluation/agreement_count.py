@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cbir.evaluation.labelled_rows import LabelledRows
 from cbir.gallery.gallery import Gallery, rank, top_k
-from cbir.rerank.auto import (
+from cbir.rerank.answer_evidence import (
     ANSWERS,
     BY_IMAGE,
     BY_PATIENT,
@@ -116,10 +116,7 @@ def count_agreement(
     first = next(iter(labels.values()))
     for done, index in enumerate(drawn.tolist()):
         on_progress(done, len(drawn))
-        patient = first.patient[index]
-        others = first.patient != patient if patient >= 0 else np.ones(len(first.rows), bool)
-        others[index] = False
-        positions = np.flatnonzero(others)
+        positions = np.flatnonzero(first.others(index))
         best = positions[_answers(gallery, first.rows[index], first.rows[positions], reranker)]
         forms = {BY_IMAGE: best[:ANSWERS], BY_PATIENT: _first_of_patients(best, first.patient)}
         for form, answers in forms.items():

@@ -19,15 +19,8 @@ from cbir.evaluation.agreement_count import LabelNames, count_agreement, most_fr
 from cbir.evaluation.auto_choice import update_choice
 from cbir.evaluation.labelled_rows import LabelledRows
 from cbir.gallery.gallery import Gallery
-from cbir.rerank.auto import (
-    BY_IMAGE,
-    BY_PATIENT,
-    LEAST_IMAGES,
-    AgreementBlock,
-    AutoChoice,
-    Evidence,
-    read_choice,
-)
+from cbir.rerank import AutoChoice, read_choice
+from cbir.rerank.answer_evidence import BY_IMAGE, BY_PATIENT, LEAST_IMAGES, AgreementBlock, Evidence
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
