@@ -186,7 +186,7 @@ def get_images() -> Response:
         page = page_that_fits(rows[: params.limit], lambda row: row[1].labels)
         items = [image_record(collection, record, params.collection) for _, record in page]
         if params.cards:
-            add_cards(collection, items)
+            add_record_cards(collection, items)
     log_images(record.image_id for _, record in page)
     body = ImagePage(
         items=items,
@@ -213,7 +213,7 @@ def get_image(image_id: ImageIdInPath) -> Response:
     collection = current_state().searcher(params.collection).collection
     record = image_record(collection, collection.record(image_id), params.collection)
     if params.cards:
-        add_cards(collection, [record])
+        add_record_cards(collection, [record])
     return make_conditional(_record_response(record), f"the image {image_id}")
 
 
@@ -341,7 +341,7 @@ def image_record(collection: Collection, record: Record, name: str | None) -> Im
     return ImageRecord(original=bool(original and original.is_file()), links=links, **values)
 
 
-def add_cards(collection: Collection, records: Sequence[ImageRecord]) -> None:
+def add_record_cards(collection: Collection, records: Sequence[ImageRecord]) -> None:
     """Give each record its card."""
     patients = [record.patient_key for record in records]
     series = [(record.study, record.series) for record in records]
