@@ -1,15 +1,16 @@
 """How often first answers that agree on a label are right: counted for each value, by leave-one-out searches."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir.evaluation.labelled_rows import LabelledRows
 from cbir.gallery.gallery import Gallery, rank, top_k
-from cbir.rerank.auto import (
+from cbir.rerank.answer_evidence import (
     ANSWERS,
     BY_IMAGE,
     BY_PATIENT,
@@ -26,7 +27,6 @@ SAME = 1e-6  # a nearer image is a copy of the query, which searches leave out
 DEPTH = 200  # answers among which the best of each patient are looked for
 
 Codes = NDArray[np.int64]
-Table = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -38,31 +38,41 @@ class LabelNames:
     group_names: list[str]
 
 
-@dataclass
-class _Counts:
-    """Searches by the value that their answers agree on, and one by one."""
+class _Search(NamedTuple):
+    """What the first answers to a search agree on. group: of those with this value. owner: patient of the query."""
 
-    by_value: dict[int, Table] = field(default_factory=lambda: defaultdict(_table))
-    searches: list[tuple[int, int, int, bool]] = field(default_factory=list)  # value, group, agreeing, right
-
-    def add(self, value: int, group: int, agreeing: int, right: bool) -> None:
-        self.by_value[value][agreeing] += 1, right
-        self.searches.append((value, group, agreeing, right))
-
-    def evidence(self, values: list[str], group_names: list[str]) -> Evidence:
-        of_value = {value: rising_blocks(table) for value, table in self.by_value.items()}
-        by_group: dict[int, Table] = defaultdict(_table)
-        for value, group, agreeing, right in self.searches:
-            if group >= 0 and block_of(of_value[value], agreeing) is None:
-                by_group[group][agreeing] += 1, right
-        return Evidence(
-            _reported((values[value], blocks) for value, blocks in of_value.items()),
-            _reported((group_names[group], rising_blocks(table)) for group, table in by_group.items()),
-        )
+    value: int
+    group: int
+    agreeing: int
+    right: bool
+    owner: int
 
 
-def _table() -> Table:
-    return np.zeros((ANSWERS + 1, 2), np.int64)
+def _evidence(searches: Sequence[_Search], values: list[str], group_names: list[str]) -> Evidence:
+    by_value, by_group = defaultdict[int, list[_Search]](list), defaultdict[int, list[_Search]](list)
+    for search in searches:
+        by_value[search.value].append(search)
+    of_value = {value: _blocks(own) for value, own in by_value.items()}
+    for search in searches:
+        if search.group >= 0 and block_of(of_value[search.value], search.agreeing) is None:
+            by_group[search.group].append(search)
+    return Evidence(
+        _reported((values[value], blocks) for value, blocks in of_value.items()),
+        _reported((group_names[group], _blocks(own)) for group, own in by_group.items()),
+    )
+
+
+def _blocks(searches: Sequence[_Search]) -> AgreementBlocks:
+    table = np.zeros((ANSWERS + 1, 2), np.int64)
+    for search in searches:
+        table[search.agreeing] += 1, search.right
+    blocks = rising_blocks(table)
+    ends = [*(block.least for block in blocks[1:]), ANSWERS + 1]
+    owners = (
+        {search.owner for search in searches if block.least <= search.agreeing < end}
+        for block, end in zip(blocks, ends, strict=True)
+    )
+    return tuple(block._replace(patients=len(each)) for block, each in zip(blocks, owners, strict=True))
 
 
 def _reported(named: Iterable[tuple[str, AgreementBlocks]]) -> dict[str, AgreementBlocks]:
@@ -100,28 +110,27 @@ def count_agreement(
     dict of str to EvidenceByKey
         By what the first answers are: BY_IMAGE, BY_PATIENT.
     """
-    counts = {form: {key: _Counts() for key in labels} for form in (BY_IMAGE, BY_PATIENT)}
+    searches: dict[str, dict[str, list[_Search]]] = {
+        form: {key: [] for key in labels} for form in (BY_IMAGE, BY_PATIENT)
+    }
     first = next(iter(labels.values()))
     for done, index in enumerate(drawn.tolist()):
         on_progress(done, len(drawn))
-        patient = first.patient[index]
-        others = first.patient != patient if patient >= 0 else np.ones(len(first.rows), bool)
-        others[index] = False
-        positions = np.flatnonzero(others)
+        positions = np.flatnonzero(first.others(index))
         best = positions[_answers(gallery, first.rows[index], first.rows[positions], reranker)]
         forms = {BY_IMAGE: best[:ANSWERS], BY_PATIENT: _first_of_patients(best, first.patient)}
         for form, answers in forms.items():
             if len(answers) == ANSWERS:
-                _count_answers(counts[form], labels, names.groups, index, answers)
+                _add_searches(searches[form], labels, names.groups, index, answers)
     on_progress(len(drawn), len(drawn))
     return {
-        form: {key: each.evidence(names.values[key], names.group_names) for key, each in by_key.items()}
-        for form, by_key in counts.items()
+        form: {key: _evidence(each, names.values[key], names.group_names) for key, each in by_key.items()}
+        for form, by_key in searches.items()
     }
 
 
-def _count_answers(
-    counts: Mapping[str, _Counts],
+def _add_searches(
+    searches: Mapping[str, list[_Search]],
     labels: Mapping[str, LabelledRows],
     groups: Codes,
     index: int,
@@ -132,7 +141,12 @@ def _count_answers(
             value, agreeing = most_frequent(each.label[answers])
             if agreeing:
                 group, _ = most_frequent(groups[answers[each.label[answers] == value]])
-                counts[key].add(value, group, agreeing, bool(value == each.label[index]))
+                owner = int(each.patient[index])
+                right = bool(value == each.label[index])
+                # an image without a patient counts as one, whose number no patient has
+                searches[key].append(
+                    _Search(value, group, agreeing, right, owner if owner >= 0 else -1 - index)
+                )
 
 
 def _answers(gallery: Gallery, row: int, rows: Codes, reranker: Reranker) -> Codes:

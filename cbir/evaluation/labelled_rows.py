@@ -28,6 +28,13 @@ class LabelledRows:
         sizes = np.bincount(self.label[self.label >= 0], minlength=1)
         return np.asarray((self.label >= 0) & (sizes[self.label] > 1))
 
+    def others(self, index: int) -> NDArray[np.bool_]:
+        """Return which rows (n,) are neither `index` nor of its patient."""
+        patient = self.patient[index]
+        others = self.patient != patient if patient >= 0 else np.ones(len(self.rows), bool)
+        others[index] = False
+        return others
+
 
 def read_labels(
     collection: Collection, view: View, keys: Iterable[str]
@@ -122,9 +129,7 @@ def score_query(
     (r, 2) float64 or None
         Average precision and P@1 of each method; None without a relevant image.
     """
-    patient = labelled.patient[index]
-    others = labelled.patient != patient if patient >= 0 else np.ones(len(labelled.rows), bool)
-    others[index] = False
+    others = labelled.others(index)
     relevant = labelled.label[others] == labelled.label[index]
     if not relevant.any():
         return None

@@ -4,12 +4,15 @@ The package can be called: `cbir.rerank(query_vectors, gallery_vectors, "eprf")`
 has the parameters: `help(cbir.rerank_vectors)`.
 """
 
+import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from types import ModuleType
 from typing import Any
 
 from cbir.errors import InvalidInput
+from cbir.rerank.answer_evidence import AgreementBlock, AgreementBlocks, Evidence, EvidenceByKey
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.diffusion_eprf import DiffusionEprf, FuzzyEprf
 from cbir.rerank.eprf import Eprf, NegativeFeedback, NoSimilarityUpdate, PlainEnsemble
@@ -35,7 +38,24 @@ RERANKERS: tuple[type[Reranker], ...] = (
     KReciprocal,
     AlphaQueryExpansion,
 )
-AUTO = Diffusion.name  # without a collection, which may have another choice: cbir.rerank.auto
+AUTO = Diffusion.name  # without a collection, which may have another choice: `read_choice`
+
+# Relevance that flows far, beside mutual neighbours; the nearest image stays first. bench/results/auto_choice.md
+MUTUAL = {"damping": 0.97, "tail": 1.0, "mutual": 4.0, "sure": 1.0}
+OF_HUANG2012 = {**MUTUAL, "sure": 0.85}  # first answers of huang2012 gain: 3 points of P@1 and more
+# Compared on labelled images. On a draw the first wins.
+CANDIDATES: tuple[tuple[str, Mapping[str, float]], ...] = (
+    ("diffusion", MUTUAL),
+    ("diffusion", OF_HUANG2012),
+    ("diffusion", {}),
+    ("diffusion", {"damping": 0.97, "tail": 1.0}),
+    ("diffusion", {"damping": 0.97, "tail": 1.0, "sure": 1.0}),
+    ("none", {}),
+    ("eprf", {"sure": 1.0}),
+    ("k-reciprocal", {"M": 200, "sure": 1.0}),
+    ("aqe", {}),
+)
+LOSING = ("color_layout", "tamura")  # too many of their neighbours belong to another class: docs/rerank.md
 
 
 def resolve_name(name: str) -> str:
@@ -97,3 +117,77 @@ class _CallablePackage(ModuleType):
 
 
 sys.modules[__name__].__class__ = _CallablePackage
+
+
+@dataclass(frozen=True)
+class AutoChoice:
+    """A re-ranker with its parameters.
+
+    reason: a phrase for the user. generation: of the snapshot that it was chosen on, None for no snapshot.
+    label: key that a person named to compare by; later choices keep it. images: in the collection then; None for the
+    choice of a version that did not count them. evidence: by what the first answers are and by label key, how often
+    they agree rightly.
+    """
+
+    method: str
+    reason: str
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    generation: int | None = None
+    label: str | None = None
+    images: int | None = None
+    evidence: Mapping[str, EvidenceByKey] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Serialise to text that `read_choice` reads."""
+        return json.dumps(asdict(self))
+
+
+def read_choice(text: str | None, descriptor: str) -> AutoChoice:
+    """Return the choice that a collection stores, or the default of its descriptor.
+
+    Parameters
+    ----------
+    text : str or None
+        Text of `AutoChoice.to_json`. Another version may have written it: a method or parameter that there is not
+        counts as no choice.
+    descriptor : str
+        Name of the collection's descriptor.
+    """
+    try:
+        fields: dict[str, Any] = json.loads(text) if text else {}
+        if (
+            fields.pop("agreement", None) is not None
+        ):  # of earlier versions, which counted all values together
+            fields["images"] = None
+        evidence = {
+            form: {
+                key: Evidence(_read_blocks(each["values"]), _read_blocks(each["groups"]))
+                for key, each in by_key.items()
+            }
+            for form, by_key in fields.pop("evidence", {}).items()
+        }
+        choice = AutoChoice(**fields, evidence=evidence)
+        reranker_class(choice.method).from_values(choice.method, dict(choice.parameters))
+    except (AttributeError, KeyError, TypeError, ValueError, InvalidInput):
+        return default_choice(descriptor)
+    return choice
+
+
+def _read_blocks(stored: Mapping[str, Any]) -> dict[str, AgreementBlocks]:
+    return {name: tuple(AgreementBlock(*block) for block in blocks) for name, blocks in stored.items()}
+
+
+def default_choice(descriptor: str) -> AutoChoice:
+    """Return what `auto` stands for where no labelled images could be compared.
+
+    Parameters
+    ----------
+    descriptor : str
+        Name of the collection's descriptor.
+    """
+    if descriptor in LOSING:
+        return AutoChoice(NoReranking.name, f"no method gains with {descriptor} alone")
+    parameters = OF_HUANG2012 if descriptor == "huang2012" else MUTUAL
+    return AutoChoice(
+        Diffusion.name, "the best in general; methods were not compared on labelled images", parameters
+    )

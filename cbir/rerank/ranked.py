@@ -15,7 +15,8 @@ from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among
 from cbir.gallery.whitening import plain_space
-from cbir.rerank.auto import EvidenceByKey, default_choice
+from cbir.rerank import default_choice
+from cbir.rerank.answer_evidence import EvidenceByKey
 from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.reranker import Reranked, Reranker

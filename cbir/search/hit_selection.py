@@ -7,7 +7,7 @@ from math import ceil, floor
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.rerank.auto import ANSWERS, Evidence, EvidenceByKey, block_of, group_name
+from cbir.rerank.answer_evidence import ANSWERS, Evidence, EvidenceByKey, block_of, group_name
 from cbir.rerank.ranked import Ranked
 from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search.answer import Grouping, LabelAgreement

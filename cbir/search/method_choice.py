@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.rerank.auto import BY_IMAGE, BY_PATIENT, AutoChoice, EvidenceByKey, read_choice
+from cbir.rerank import AutoChoice, read_choice
+from cbir.rerank.answer_evidence import BY_IMAGE, BY_PATIENT, EvidenceByKey
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.several_examples import AUTO_REASON, Learner, get_learner, learner_names
 from cbir.search.search_request import Request

@@ -1,7 +1,10 @@
-"""Cells of csv files that spreadsheets open."""
+"""Csv files that spreadsheets open."""
 
+import csv
+import io
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 # Where a spreadsheet separates by ; or tabs, quotes of ours hold no cell together, and a line break ends a row.
@@ -19,6 +22,13 @@ def harmless_cell(value: Any) -> Any:
         return value
     text = "".join(_harmless_part(part) for part in SEPARATORS.split(value))
     return f"'{text}" if text.startswith(CONTROL_STARTS) else text
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Return rows as csv, each of their cells harmless."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(map(harmless_cell, row) for row in rows)
+    return text.getvalue()
 
 
 def _harmless_part(part: str) -> str:

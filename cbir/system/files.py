@@ -1,6 +1,7 @@
 """Files: atomic, durable writes, locks, folders by default, and the limits of open files and of disks."""
 
 import errno
+import hashlib
 import os
 import shutil
 import sys
@@ -24,6 +25,15 @@ PUBLIC_FILE = (
 )
 
 BINARY: int = getattr(os, "O_BINARY", 0)  # for os.open: Windows else ends lines in its own way
+
+
+@contextmanager
+def os_errors(what: str) -> Iterator[None]:
+    """Raise InvalidInput in place of an OSError, with `what` before its reason, as "a.csv cannot be read"."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{what}: {error.strerror}") from error
 
 
 @contextmanager
@@ -234,6 +244,12 @@ def raise_file_limit(needed: int, least: int) -> None:
             f"{soft} files may be open, but {least} are needed at least, better {needed}; raise the limit with "
             "`ulimit -n`, or with LimitNOFILE in a systemd unit"
         )
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def is_inside(path: Path, roots: Iterable[Path]) -> bool:

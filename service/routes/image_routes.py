@@ -3,12 +3,11 @@
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from flask import Blueprint, Response, request, send_file
 from pydantic import AfterValidator, Field
-from werkzeug.exceptions import UnsupportedMediaType
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.search import example_values as example
@@ -17,25 +16,28 @@ from cbir.search.cards import CardWriter
 from cbir.store import Collection, Record
 from cbir.store.erasure import erase_deleted
 from cbir.store.records import originals
-from cbir.store.records.filter_conditions import DicomScope, parse_filter
+from cbir.store.records.filter_conditions import DicomScope
 from cbir.store.records.image_order import OLDEST, SLICES, Position, parse_order
 from service.access.audit import log_images
-from service.access.caller import actor_name, current_rights
+from service.access.caller import actor_name
 from service.client.messages import ImagePage, ImageRecord, LabelChange
 from service.collections.app_state import current_state
+from service.collections.label_limits import (
+    KEY_CHARACTERS,
+    check_label_change,
+    check_labels,
+    check_own_filter,
+)
 from service.collections.stored_pictures import thumbnail_response
 from service.http import request_params, responses
 from service.http.operations import json_response, operation
-from service.http.problems import Malformed, NotAllowed, SourceGone
+from service.http.problems import Malformed, SourceGone
 from service.http.responses import check_if_match, make_conditional, page_that_fits
 from service.http.timeouts import query_deadline
-from service.routes.label_limits import check_label_change
 
 blueprint = Blueprint("images", __name__, url_prefix="/v1/images")
 
 MAX_PAGE = 1000
-KEY_CHARACTERS, VALUE_CHARACTERS = 100, 1000
-OPERATORS = "=!<>"
 ImageIdInPath = Annotated[
     str,
     Field(
@@ -159,11 +161,7 @@ class SortedImageParameters(ImageListParameters, RecordParameters):
 
 @blueprint.get("")
 @operation(
-    "images",
-    {200: ImagePage},
-    query=SortedImageParameters,
-    problems=(400, 404, 422, 504),
-    python="next(client.images())",
+    "images", {200: ImagePage}, query=SortedImageParameters, problems=(504,), python="next(client.images())"
 )
 def get_images() -> Response:
     """List the images of a collection page by page.
@@ -188,7 +186,7 @@ def get_images() -> Response:
         page = page_that_fits(rows[: params.limit], lambda row: row[1].labels)
         items = [image_record(collection, record, params.collection) for _, record in page]
         if params.cards:
-            add_cards(collection, items)
+            add_record_cards(collection, items)
     log_images(record.image_id for _, record in page)
     body = ImagePage(
         items=items,
@@ -203,7 +201,7 @@ def get_images() -> Response:
     {200: ImageRecord, 304: None},
     query=RecordParameters,
     headers=("If-None-Match",),
-    problems=(404, 412, 422),
+    problems=(412,),
     python=f'client.image("{example.IMAGE_ID}")',
 )
 def get_image(image_id: ImageIdInPath) -> Response:
@@ -215,7 +213,7 @@ def get_image(image_id: ImageIdInPath) -> Response:
     collection = current_state().searcher(params.collection).collection
     record = image_record(collection, collection.record(image_id), params.collection)
     if params.cards:
-        add_cards(collection, [record])
+        add_record_cards(collection, [record])
     return make_conditional(_record_response(record), f"the image {image_id}")
 
 
@@ -226,7 +224,7 @@ def get_image(image_id: ImageIdInPath) -> Response:
     query=CollectionParameters,
     body={request_params.MERGE_PATCH: LabelChange, request_params.JSON: LabelChange},
     headers=("If-Match",),
-    problems=(400, 404, 412, 413, 415, 422, 507),
+    problems=(412,),
     confirm="Change the labels of this image?",
     python=f'client.set_labels("{example.IMAGE_ID}", {{"view": "AP"}})',
 )
@@ -235,10 +233,8 @@ def patch_image(image_id: ImageIdInPath) -> Response:
 
     Send `If-Match` with the image's ETag to make sure that the labels have not changed in the meantime.
     """
-    if request.mimetype not in request_params.JSON_TYPES:
-        raise UnsupportedMediaType(f"send {request_params.MERGE_PATCH} or {request_params.JSON}")
     name = request_params.query_parameters(CollectionParameters).collection
-    change = request_params.json_body(LabelChange)
+    change = request_params.json_body(LabelChange, request_params.JSON_TYPES)
     check_labels(change.labels)
     check_own_filter(change.labels)
     handle = current_state().handle(name)
@@ -261,7 +257,6 @@ def patch_image(image_id: ImageIdInPath) -> Response:
     "delete",
     {204: None},
     query=CollectionParameters,
-    problems=(404, 422, 507),
     confirm="Delete this image permanently?",
     python=f'client.delete("{example.IMAGE_ID}")',
 )
@@ -286,7 +281,7 @@ def delete_image(image_id: ImageIdInPath) -> tuple[str, int]:
     "thumbnail",
     {200: "image/jpeg", 304: None},
     **CACHEABLE,
-    problems=(404, 410, 412, 422),
+    problems=(410, 412),
     python=f'client.thumbnail("{example.IMAGE_ID}")',
 )
 def get_thumbnail(image_id: ImageIdInPath) -> Response:
@@ -304,7 +299,7 @@ def get_thumbnail(image_id: ImageIdInPath) -> Response:
     "original",
     {200: "application/octet-stream", 304: None},
     **CACHEABLE,
-    problems=(404, 410, 412, 422),
+    problems=(410, 412),
     python=f'client.original("{example.IMAGE_ID}")',
 )
 def get_original(image_id: ImageIdInPath) -> Response:
@@ -346,35 +341,11 @@ def image_record(collection: Collection, record: Record, name: str | None) -> Im
     return ImageRecord(original=bool(original and original.is_file()), links=links, **values)
 
 
-def add_cards(collection: Collection, records: Sequence[ImageRecord]) -> None:
+def add_record_cards(collection: Collection, records: Sequence[ImageRecord]) -> None:
     """Give each record its card."""
     patients = [record.patient_key for record in records]
     series = [(record.study, record.series) for record in records]
     CardWriter(collection, current_state().settings).write(records, patients, series)
-
-
-def check_labels(labels: Mapping[str, str | None]) -> None:
-    """Raise InvalidInput if `labels` could not be used in filters, or name a patient."""
-    for key, value in labels.items():
-        if not key.strip() or key != key.strip() or len(key) > KEY_CHARACTERS or set(key) & set(OPERATORS):
-            raise InvalidInput(
-                f"labels: a key has 1 to {KEY_CHARACTERS} characters, none of {' '.join(OPERATORS)}, "
-                "and no space at either end"
-            )
-        if key == "patient":
-            raise InvalidInput(
-                "labels: the patient of an image cannot be changed; delete it and add it again"
-            )
-        if value is not None and not 1 <= len(value) <= VALUE_CHARACTERS:
-            raise InvalidInput(f"labels: the value of {key} must have 1 to {VALUE_CHARACTERS} characters")
-
-
-def check_own_filter(labels: Mapping[str, str | None]) -> None:
-    """Raise NotAllowed if `labels` would change which callers see the image."""
-    rights = current_rights()
-    keys = {parse_filter(text).key for text in rights.where} if rights else set()
-    if decisive := sorted(keys & labels.keys()):
-        raise NotAllowed(f"labels: this token is limited by the label {decisive[0]}, so it cannot change it")
 
 
 def requested_collection() -> tuple[str | None, Collection]:

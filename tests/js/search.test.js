@@ -5,7 +5,7 @@ import { factsOf, titleOf } from "./static/card_words.js";
 import { placeBeside } from "./static/menus.js";
 import { kindOf } from "./static/search/box_text.js";
 import { addressFields, defaultSettings, queryOf, searchFields, settingsOf } from "./static/search/search_fields.js";
-import { agreementOf, shareKeys, shareParts, verdictOf } from "./static/search/verdict.js";
+import { agreementOf, agreementOn, shareKeys, shareParts, verdictOf } from "./static/search/verdict.js";
 
 const facts = {
   collection: "knees",
@@ -98,6 +98,14 @@ test("how often agreement is right is said with its interval, where it is known"
   assert.equal(agreementOf(agreement), "8 of 10 agree on CT. Of 86 such searches with images here, 81 % were right (72 to 89 %).");
   assert.equal(agreementOf({ ...agreement, right: null, low: null, high: null }), "");
   assert.equal(agreementOf(undefined), "");
+});
+
+test("agreement is on the finding, not on what all images here have", () => {
+  const results = [{ image_id: "a", labels: { modality: "MR" }, card: { finding: "Glioma" } }];
+  const agreement = [{ key: "modality", value: "MR" }, { key: "label", value: "Glioma" }];
+  assert.equal(agreementOn({ results, agreement }), agreement[1]);
+  assert.equal(agreementOn({ results: [{ ...results[0], card: null }], agreement }), agreement[0]);
+  assert.equal(agreementOn({ results: [], agreement: [] }), undefined);
 });
 
 test("shares are of findings where cards have some", () => {

@@ -68,7 +68,8 @@ def test_the_client_has_a_method_for_every_operation(app: Flask) -> None:
 OTHERWISE = {
     "search_batch": {"image"},  # files are `queries`
     "search": {"image_id", "image"},  # `query`
-    "render": {"image"},
+    "render": {"image", "pixels", "side"},  # `query`; `Client.pixels`
+    "picture": {"pixels", "side"},  # `Client.pixels`
     "cases": {"cursor"},  # an iterator
     "cohorts": {"cursor"},  # an iterator
     "judge_cohort": {"judgements"},  # `judged`

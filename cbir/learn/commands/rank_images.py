@@ -1,6 +1,5 @@
 """`cbir rank`."""
 
-import csv
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +14,7 @@ from cbir import settings
 from cbir.learn.commands.train_models import require_torch
 from cbir.search import command_options as options
 from cbir.system.console import StageBars, echo, print_json
-from cbir.system.csv_cells import harmless_cell
+from cbir.system.csv_cells import csv_text
 from cbir.system.device_failure import device_failures
 
 if TYPE_CHECKING:
@@ -48,9 +47,8 @@ def rank_images(
     if format == "json":
         print_json(rows)
     else:
-        table = csv.writer(sys.stdout, lineterminator="\n")
-        table.writerow(("score", "top", "path"))
-        table.writerows((f"{row['score']:.6g}", int(row["top"]), harmless_cell(row["path"])) for row in rows)
+        cells = ((f"{row['score']:.6g}", int(row["top"]), row["path"]) for row in rows)
+        sys.stdout.write(csv_text([("score", "top", "path"), *cells]))
     for line in refused:
         echo(f"cbir: left out: {line}", err=True)
     if refused:

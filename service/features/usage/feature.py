@@ -10,7 +10,7 @@ FEATURE = Feature(
     page_modules={"search": ("usage.js",)},
     page_facts="service.features.usage.page_facts:usage_facts",
     install="service.features.usage.routes:install_usage",
-    search_hook="service.features.usage.search_hook:HOOK",
+    search_hook="service.features.usage.routes:HOOK",
     tables=("service.features.usage.tables",),
     eraser="service.features.usage.tables:erase_usage",
 )

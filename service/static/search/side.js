@@ -8,7 +8,7 @@ import { refreshRegion, showSource, viewerSource } from "./query_viewer.js";
 import { openComparison } from "./comparison.js";
 import { changePart, changeSettings, startAgain } from "./run.js";
 import * as takeAway from "./take_away.js";
-import { agreementOf, shareKeys, shareParts, verdictOf } from "./verdict.js";
+import { agreementOf, agreementOn, shareKeys, shareParts, verdictOf } from "./verdict.js";
 
 const TOOLS = "window zoom measure region";
 
@@ -39,7 +39,7 @@ function verdict(now) {
   const { answer, expert, shareKey, settings } = now;
   if (!answer?.results.length) return nothing;
   const found = verdictOf(answer.query);
-  const agreement = settings.where.length ? "" : agreementOf(answer.agreement[0]);
+  const agreement = settings.where.length ? "" : agreementOf(agreementOn(answer));
   return html`<section class=${`verdict ${found?.level ?? ""}`} aria-label=${tr("What the results say together")}>
     ${found ? html`<h2 id="verdict">${found.title}</h2>` : nothing}
     ${found?.text ? html`<p>${found.text}</p>` : nothing}

@@ -32,6 +32,14 @@ export function verdictOf({ likeness, outlier }) {
   return { level: "usual", title: tr("Familiar: closer than {tenths} in 10 images here", { tenths: Math.min(tenths, 9) }) };
 }
 
+/** The agreement of an answer on its most frequent finding, else on its usual label; undefined without one. */
+export function agreementOn({ results, agreement }) {
+  const [key] = shareKeys(results);
+  if (key === undefined) return undefined;
+  const [first] = shareParts(results, key);
+  return agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
+}
+
 /** A sentence on the agreement {key, value, agreeing, answers, right, low, high, images} of the first results; "" where little is known. */
 export function agreementOf(agreement) {
   if (!agreement || agreement.right === null || agreement.low === undefined || agreement.low === null) return "";
