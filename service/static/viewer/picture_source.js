@@ -57,9 +57,11 @@ function forgetOldest() {
   }
 }
 
-function addressOf({ id, collection, address }, fields) {
+const base = (collection) => (collection ? `/v1/collections/${encodeURIComponent(collection)}` : "/v1");
+
+function addressOf({ id, collection, address }, fields, part = "/picture") {
   const query = new URLSearchParams(fields).toString();
-  const path = address ?? `/v1/${collection ? `collections/${encodeURIComponent(collection)}/` : ""}images/${encodeURIComponent(id)}/picture`;
+  const path = address ?? `${base(collection)}/images/${encodeURIComponent(id)}${part}`;
   return query ? `${path}${path.includes("?") ? "&" : "?"}${query}` : path;
 }
 
@@ -70,8 +72,7 @@ function ask(slice, fields) {
   body.append("image", slice.file, "image"); // without its name, which may be a patient's
   if (slice.frame > 1) body.set("frame", slice.frame);
   for (const [name, value] of Object.entries(fields)) body.set(name, value);
-  const path = slice.collection ? `/v1/collections/${encodeURIComponent(slice.collection)}/render` : "/v1/render";
-  return request(path, { method: "POST", body });
+  return request(`${base(slice.collection)}/render`, { method: "POST", body });
 }
 
 /** A picture without values: {size, body, factor, spacing, modality, unit, frames, windowing, rendered, bitmap}. */
@@ -150,6 +151,11 @@ export function keepValues(slice, { facts, data }) {
   keep(`${keyOf(slice)}values`, async () => pictureOf(facts, bytes.buffer));
 }
 
+/** Load the record of an image {collection, id}. */
+export async function recordOf({ collection, id }, signal) {
+  return (await request(addressOf({ collection, id }, {}, ""), { signal })).json();
+}
+
 /** The stack of the series of an image of the collection, as a source; null if it is alone. */
 export async function seriesOf({ collection, id }, { study, series }, signal) {
   if (!series) return null;
@@ -157,8 +163,7 @@ export async function seriesOf({ collection, id }, { study, series }, signal) {
   let cursor = "";
   do {
     const fields = new URLSearchParams({ study, series, sort: "slices", cards: "true", limit: 1000, ...(cursor && { cursor }) });
-    const path = collection ? `/v1/collections/${encodeURIComponent(collection)}/images` : "/v1/images";
-    const page = await (await request(`${path}?${fields}`, { signal })).json();
+    const page = await (await request(`${base(collection)}/images?${fields}`, { signal })).json();
     slices.push(...page.items.map(({ image_id, card }) => ({ id: image_id, position_mm: card?.slice?.position_mm, stack: card?.slice?.stack })));
     cursor = page.next;
   } while (cursor !== null);

@@ -1,13 +1,13 @@
 // The reading view: the query and one or three results on the whole screen, in step with each other.
 // openReading() below is called by a page; features add to it by reading(view) of their part, see page_parts.js.
 
-import { ApiError, record } from "../api.js";
+import { ApiError } from "../api.js";
 import { element } from "../dom.js";
 import { describe } from "../metadata.js";
 import { callParts } from "../page_parts.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
-import { loadPicture, seriesOf } from "./picture_source.js";
+import { loadPicture, recordOf, seriesOf } from "./picture_source.js";
 import "./viewer.js";
 
 const GROUP = "reading";
@@ -39,8 +39,7 @@ class Pane {
     this.viewer.source = source;
     if (source?.kind !== "image") return;
     try {
-      const image = await record(source.id);
-      const stack = await seriesOf(source, image);
+      const stack = await seriesOf(source, await recordOf(source));
       if (stack && this.viewer.source === source) this.viewer.source = stack;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error; // else it stays one picture
@@ -117,7 +116,7 @@ class ReadingView {
   }
 
   open({ query, results, index, actions = {}, withMetadata = false }) {
-    Object.assign(this, { results, actions, position: index, query });
+    Object.assign(this, { results, actions, position: index, query, reported: null });
     this.panes = [new Pane(this)];
     this.panes[0].caption.append(element("span", "reading-words", element("strong", "", tr("Query")), ` ${query.caption}`));
     this.panes[0].node.hidden = !query.source;
@@ -161,7 +160,8 @@ class ReadingView {
     this.showMarks();
     this.say();
     if (!this.metadata.hidden) this.loadMetadata();
-    this.actions.shown?.(results[position]);
+    if (this.reported !== results[position]) this.actions.shown?.(results[position]);
+    this.reported = results[position];
     callParts("reading", this);
     for (const { id, collection } of results.slice(last, last + count)) loadPicture({ id, collection }).catch(() => {});
   }
@@ -216,11 +216,11 @@ class ReadingView {
   }
 
   async loadMetadata() {
-    const { id } = this.results[this.position];
+    const { id, collection } = this.results[this.position];
     const list = this.metadata.firstElementChild;
     this.actions.told?.(this.results[this.position]);
     try {
-      const loaded = await record(id);
+      const loaded = await recordOf({ collection, id });
       if (this.results[this.position].id === id) list.replaceChildren(...describe(loaded));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
