@@ -25,7 +25,10 @@ RUN if [ "$FAISS" != faiss-cpu ]; then \
         /opt/build/bin/uv pip uninstall --python /opt/cbir/bin/python faiss-cpu \
         && /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python \
             --only-binary :all: "$FAISS"; fi
-COPY README.md LICENSE ./
+# npm, by which hatch_build.py bundles the scripts of pages
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --yes --no-install-recommends npm && rm -rf /var/lib/apt/lists/*
+COPY README.md LICENSE hatch_build.py ./
 COPY cbir cbir
 COPY indexer indexer
 COPY service service

@@ -28,7 +28,7 @@ PARALLEL := -n auto $(FILES)
 # One more for the whole suite: many of its tests wait for a process or a deadline.
 WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)") $(FILES)
 
-.PHONY: demo docs translations pictures check lint unit test test-again coverage test-lowest test-wheel test-docs format bench gpu-kit clean debian axe ohif swagger-ui fuzz lock audit-deps sbom lint-delivery release
+.PHONY: demo docs translations pictures check lint unit test test-again coverage test-lowest test-wheel test-docs format bench gpu-kit clean debian axe ohif swagger-ui lit fuzz lock audit-deps sbom lint-delivery release
 
 # Before pip, whose older versions complain about dependencies first.
 CHECK_PYTHON = @$(PYTHON) -c "import sys; sys.exit(None if sys.version_info >= (3, 11) else 'cbir needs Python 3.11 or later, and $(PYTHON) is ' + sys.version.split()[0] + '; name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)')"
@@ -94,6 +94,17 @@ swagger-ui:
 	mkdir -p $(VENV)/swagger-ui && cd $(VENV)/swagger-ui && npm pack --silent swagger-ui-dist@$(SWAGGER_UI) >/dev/null && tar -xzf swagger-ui-dist-$(SWAGGER_UI).tgz
 	cd $(VENV)/swagger-ui/package && install -m 644 LICENSE NOTICE swagger-ui-bundle.js swagger-ui-bundle.js.LICENSE.txt swagger-ui.css $(CURDIR)/service/static/swagger-ui/
 	cd service/static/swagger-ui && sed -i '/sourceMappingURL/d' swagger-ui.css && sha256sum *.js *.css
+
+# lit-html for the pages, from npm: one file of what they use, kept with the source; THIRD_PARTY.md names its hash.
+LIT := 3.3.3
+ESBUILD := $(shell sed -n 's/^ESBUILD = "\(.*\)"/\1/p' service/write_bundles.py)
+lit:
+	mkdir -p $(VENV)/lit && npm install --silent --no-fund --prefix $(VENV)/lit lit-html@$(LIT)
+	printf 'export { html, noChange, nothing, render, svg } from "lit-html";\n%s' \
+		"$$(for name in live ref repeat; do echo "export { $$name } from \"lit-html/directives/$$name.js\";"; done)" > $(VENV)/lit/lit.js
+	cd $(VENV)/lit && npm exec --yes -- $(ESBUILD) lit.js --bundle --format=esm --minify --legal-comments=inline --outfile=$(CURDIR)/service/static/vendor/lit.js
+	install -m 644 $(VENV)/lit/node_modules/lit-html/LICENSE service/static/vendor/LICENSE
+	sha256sum service/static/vendor/lit.js
 
 check: $(VENV)/installed-test
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint unit

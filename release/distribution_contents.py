@@ -14,7 +14,8 @@ from release.source_state import ROOT
 
 PACKAGES = ("cbir", "indexer", "service")
 # Beside the packages; hatchling adds .gitignore and PKG-INFO.
-SDIST = {".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
+SDIST = {".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "hatch_build.py", "pyproject.toml"}
+BUNDLES = "service/static/bundles/"  # in the wheel alone: hatch_build.py makes them
 METADATA = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
 RELATIVE_LINK = re.compile(r"\]\((?!https?:|#)([^)]+)\)")  # which PyPI cannot follow
 NEEDED = ("py.typed", "service/templates/", "service/static/")  # read when the product runs
@@ -35,7 +36,8 @@ def problems(distribution: Path, tracked: set[str]) -> list[str]:
             names = {name for name in archive.namelist() if not name.endswith("/")}
             (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
             links = RELATIVE_LINK.findall(archive.read(metadata).decode())
-        expected = tracked | {metadata.replace("METADATA", name) for name in METADATA}
+        bundles = {name for name in names if name.startswith(BUNDLES)} or {f"{BUNDLES}manifest.json"}
+        expected = tracked | bundles | {metadata.replace("METADATA", name) for name in METADATA}
     else:
         with tarfile.open(distribution) as archive:
             names = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}

@@ -18,7 +18,15 @@ from service.collections.app_state import EXTENSION, AppState
 from service.http import collection_paths, problems, request_bodies, responses
 from service.http.request_bodies import AnyNameFormParser
 from service.languages import request_language
-from service.pages import admin_page, docs_routes, gallery_page, page_parts, search_page
+from service.pages import (
+    admin_page,
+    docs_routes,
+    gallery_page,
+    moved_pages,
+    page_files,
+    page_parts,
+    search_page,
+)
 from service.routes import (
     add_routes,
     admin_overview,
@@ -55,6 +63,8 @@ class CbirFlask(Flask):
 
     def send_static_file(self, filename: str) -> Response:
         """Send a file of the core, or of a feature."""
+        if bundle := page_files.bundle_response(filename):
+            return bundle
         folder = self.extensions.get(page_parts.FEATURE_FILES, {}).get(filename)
         if folder is None:
             return super().send_static_file(filename)
@@ -91,10 +101,12 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     database.install(app, state.database)
     metrics_routes.install_history(app, state.database)
     app.extensions[scopes.RULES_EXTENSION] = scopes.all_rules()
+    moved_pages.install(app)  # before rights are checked: an old address has none
     auth.install(app, settings)
     request_language.install(app)
     page_parts.install_menu(app)
     page_parts.install_files(app)
+    page_files.install(app)
     for feature in features():
         if feature.install:
             feature.load(feature.install)(app)

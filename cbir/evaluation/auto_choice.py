@@ -3,23 +3,26 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.evaluation.agreement_count import LabelNames, count_agreement
 from cbir.evaluation.labelled_rows import (
     LabelledRows,
     content_order,
-    count_agreement,
     draw_in_order,
     read_labels,
     score_query,
 )
+from cbir.evaluation.relevance import encode_values
 from cbir.gallery.gallery import Gallery
 from cbir.rerank import get_tuned
-from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, read_choice
+from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, group_name, read_choice
 from cbir.rerank.reranker import Reranker
 from cbir.rerank.simple_rerankers import NoReranking
+from cbir.settings import load as load_settings
 from cbir.store import Collection, View
 from cbir.store.records.records import PERSON_LABELS
 from cbir.store.writing.writer import Writer
@@ -28,8 +31,8 @@ from cbir.system.threads import OneBlasThread
 LEAST_LABELLED = 100  # images in classes of two or more; with fewer the comparison is left to chance
 LEAST_MEAN_CLASS = 3.0  # images; labels that nearly every image has for itself say nothing about relevance
 MOST_QUERIES, LEAST_QUERIES = 150, 50
-LEAST_SEARCHES, MOST_SEARCHES = 100, 500  # in which agreement is counted
-SEARCHED = 4_000_000  # such searches times images, about
+LEAST_SEARCHES, MOST_SEARCHES = 300, 2000  # in which agreement is counted, for each value
+SEARCHED = 16_000_000  # such searches times images, about
 KEYS = 50  # labels that it is counted for
 COMPARED = 2_000_000  # queries times images, about: a second on one core for a method that reads all vectors
 USUAL_LABEL = "label"  # the key that commands take by default
@@ -140,14 +143,40 @@ def with_agreement(collection: Collection, choice: AutoChoice, show: ShowStage =
     keys = sorted(_keys_of_pictures(collection))[:KEYS]
     labels = {key: each for key, each in read_labels(collection, view, keys) if _has_classes(each)}
     if not labels:
-        return replace(choice, agreement={})
-    order = content_order(collection, view, next(iter(labels.values())).rows)
-    reranker = get_tuned(choice.method, collection.profile.rerank, choice.parameters)
+        return replace(choice, evidence={})
+    rows = next(iter(labels.values())).rows
+    order = content_order(collection, view, rows)
+    labelled = np.any([each.label >= 0 for each in labels.values()], axis=0)
     queries = int(np.clip(SEARCHED // max(len(view), 1), LEAST_SEARCHES, MOST_SEARCHES))
+    drawn = np.random.default_rng(0).permutation(order[labelled[order]])[:queries]
+    reranker = get_tuned(choice.method, collection.profile.rerank, choice.parameters)
+    names = _names(collection, view.gallery.ids[rows].tolist(), labels)
     with OneBlasThread():
         step = partial(show, "counting answers that agree")
-        agreement = count_agreement(view.gallery, labels, reranker, queries, order, step)
-    return replace(choice, agreement=agreement)
+        evidence = count_agreement(view.gallery, labels, names, reranker, drawn, step)
+    return replace(choice, evidence=evidence)
+
+
+def _names(collection: Collection, numbers: list[int], labels: Mapping[str, LabelledRows]) -> LabelNames:
+    """Return the values of the codes of labels, and the modality and body part of each image, as cards show them."""
+    shown = load_settings().card_labels
+    existing = set(collection.label_keys())
+    by_key = {
+        key: collection.labels_by_number(key)
+        for key in {*labels, *shown.modality, *shown.body_part} & existing
+    }
+    values: dict[str, list[str]] = {}
+    for key, each in labels.items():
+        by_code = dict(zip(each.label.tolist(), map(by_key[key].get, numbers), strict=True))
+        values[key] = [str(by_code[code]) for code in range(max(by_code) + 1)]
+
+    def part(number: int, keys: Sequence[str]) -> str | None:
+        return next((by_key[key][number] for key in keys if by_key.get(key, {}).get(number)), None)
+
+    groups = [group_name(part(number, shown.modality), part(number, shown.body_part)) for number in numbers]
+    codes: dict[Any, int] = {}
+    coded = encode_values(groups, codes)
+    return LabelNames(values, coded, [str(name) for name in codes])
 
 
 def best_candidate(scored: Quality, usual: int, plain: int) -> int:

@@ -15,7 +15,7 @@ from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among
 from cbir.gallery.whitening import plain_space
-from cbir.rerank.auto import AgreementBlocks, default_choice
+from cbir.rerank.auto import EvidenceByKey, default_choice
 from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.reranker import Reranked, Reranker
@@ -66,7 +66,7 @@ class Ranked:
         Index that found the nearest images; empty for none.
     likeness : float or None
         How like the searched images the query is, see `NearestDistances.likeness`.
-    agreement : mapping of str to AgreementBlocks
+    agreement : mapping of str to Evidence
         By label key, how often such answers agree rightly.
     matches : mapping of int to Box
         By number, the place that is most like the region of a search for one.
@@ -83,7 +83,7 @@ class Ranked:
     reason: str = ""
     index: str = ""
     likeness: float | None = None
-    agreement: Mapping[str, AgreementBlocks] = field(default_factory=dict)
+    agreement: EvidenceByKey = field(default_factory=dict)
     matches: Mapping[int, Box] = field(default_factory=dict)
 
     def __len__(self) -> int:

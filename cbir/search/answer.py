@@ -1,7 +1,7 @@
 """Answers to searches: messages of the HTTP API, and in Python sequences of hits."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from pydantic import BaseModel, Field, PrivateAttr
 
@@ -122,13 +122,28 @@ class LabelAgreement(BaseModel):
     answers: int = Field(description="Number of answers that were looked at, at most 10.", examples=[10])
     right: float | None = Field(
         default=None,
-        description="Share of searches with images of the collection itself that agreed as much and whose own label "
-        "was this value, from 0 to 1. Null where it was not measured: for other methods than `auto`, with filters, "
-        "examples or judgements, for outliers, and for few images.",
+        description="Share of searches with images of the collection itself that agreed as much on this value and "
+        "whose own label it was, from 0 to 1. Null where there is too little evidence: fewer than 20 such searches, "
+        "other methods than `auto`, filters, thresholds, examples or judgements, groups of another kind than one "
+        "image of each patient, and outliers.",
         examples=[0.91],
+    )
+    low: float | None = Field(
+        default=None,
+        description="Lower end of the 95 % interval of `right`; null without it.",
+        examples=[0.84],
+    )
+    high: float | None = Field(
+        default=None, description="Upper end of that interval; null without it.", examples=[0.95]
     )
     images: int | None = Field(
         default=None, description="Number of these searches; null where it was not measured.", examples=[132]
+    )
+    counted: Literal["", "value", "group"] = Field(
+        default="",
+        description="Whether the searches are those that agreed on this value, or those that agreed on any value "
+        "with too few searches of its own, among images of this modality and body part; empty without `right`.",
+        examples=["value"],
     )
 
 

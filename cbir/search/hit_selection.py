@@ -2,18 +2,21 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from math import ceil, floor
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.rerank.auto import ANSWERS, LEAST_IMAGES, AgreementBlock
+from cbir.rerank.auto import ANSWERS, Evidence, EvidenceByKey, block_of, group_name
 from cbir.rerank.ranked import Ranked
 from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search.answer import Grouping, LabelAgreement
+from cbir.search.cards import label_of
 from cbir.search.search_models import Hit, HitGroup, MatchBox
 from cbir.search.search_request import Request
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.system.setting_types import CardLabels
 
 DEPTH = 200  # images ranked at first, at least, where not every one of the best becomes a hit
 GROWTH = 10  # of the depth, as long as hits are missing
@@ -144,7 +147,7 @@ def load_hits(
 
 
 def label_agreements(
-    hits: Sequence[Hit], measured: Mapping[str, Sequence[AgreementBlock]] | None = None
+    hits: Sequence[Hit], measured: EvidenceByKey | None = None, names: CardLabels = CardLabels()
 ) -> list[LabelAgreement]:
     """Return the most frequent value of each label of the first answers, the most agreed first.
 
@@ -152,8 +155,10 @@ def label_agreements(
     ----------
     hits : sequence of Hit
         Answers, best first.
-    measured : mapping of str to sequence of AgreementBlock, optional
+    measured : mapping of str to Evidence, optional
         By label key, how often answers of this kind agree rightly.
+    names : CardLabels
+        Keys of the labels for modality and body part.
     """
     first = hits[:ANSWERS]
     values: dict[str, Counter[str]] = {}
@@ -163,17 +168,33 @@ def label_agreements(
     agreements = []
     for key, counts in values.items():
         value, agreeing = counts.most_common(1)[0]
-        block = _block_of((measured or {}).get(key, ()), agreeing) if len(first) == ANSWERS else None
-        right, images = (round(block.share, 3), block.images) if block else (None, None)
-        agreements.append(
-            LabelAgreement(
-                key=key, value=value, agreeing=agreeing, answers=len(first), right=right, images=images
-            )
-        )
+        agreement = LabelAgreement(key=key, value=value, agreeing=agreeing, answers=len(first))
+        evidence = (measured or {}).get(key)
+        if evidence and len(first) == ANSWERS:
+            alike = [hit for hit in first if hit.labels.get(key) == value]
+            _add_share(agreement, evidence, _group_of(alike, names))
+        agreements.append(agreement)
     return sorted(agreements, key=lambda each: -each.agreeing)
 
 
-def _block_of(blocks: Sequence[AgreementBlock], agreeing: int) -> AgreementBlock | None:
-    """Return the block that `agreeing` answers belong to, if it holds LEAST_IMAGES."""
-    inside = [block for block in blocks if block.least <= agreeing]
-    return inside[-1] if inside and inside[-1].images >= LEAST_IMAGES else None
+def _add_share(agreement: LabelAgreement, evidence: Evidence, group: str | None) -> None:
+    """State how often such answers are right, for their value or else for their group; nothing for too few."""
+    block = block_of(evidence.values.get(agreement.value, ()), agreement.agreeing)
+    agreement.counted = "value" if block else ""
+    if block is None and group is not None:
+        block = block_of(evidence.groups.get(group, ()), agreement.agreeing)
+        agreement.counted = "group" if block else ""
+    if block is not None:
+        low, high = block.interval
+        agreement.right, agreement.images = round(block.share, 3), block.images
+        agreement.low, agreement.high = floor(low * 1000) / 1000, ceil(high * 1000) / 1000
+
+
+def _group_of(hits: Sequence[Hit], names: CardLabels) -> str | None:
+    """Return the most frequent modality and body part of answers; on a tie that of the better rank."""
+    groups = [
+        group_name(label_of(hit.labels, names.modality), label_of(hit.labels, names.body_part))
+        for hit in hits
+    ]
+    known = Counter(group for group in groups if group is not None)
+    return known.most_common(1)[0][0] if known else None

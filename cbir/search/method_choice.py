@@ -1,11 +1,10 @@
 """Choice of the method that answers a request."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.rerank.auto import AgreementBlocks, read_choice
+from cbir.rerank.auto import BY_IMAGE, BY_PATIENT, AutoChoice, EvidenceByKey, read_choice
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.several_examples import AUTO_REASON, Learner, get_learner, learner_names
 from cbir.search.search_request import Request
@@ -26,7 +25,7 @@ class ChosenMethod:
 
     reranker: rerank.Reranker
     reason: str = ""
-    agreement: Mapping[str, AgreementBlocks] = field(default_factory=dict)
+    agreement: EvidenceByKey = field(default_factory=dict)
 
 
 def choose_reranker(collection: Collection, default: str, request: Request, auto: str | None) -> ChosenMethod:
@@ -59,7 +58,17 @@ def choose_reranker(collection: Collection, default: str, request: Request, auto
     reranker = rerank.get_tuned(choice.method, tuned, dict(choice.parameters))
     if isinstance(collection, LimitedCollection):
         return ChosenMethod(reranker, UNSEEN_REASON)
-    return ChosenMethod(reranker, choice.reason, {} if request.where else choice.agreement)
+    return ChosenMethod(reranker, choice.reason, _evidence_for(choice, request))
+
+
+def _evidence_for(choice: AutoChoice, request: Request) -> EvidenceByKey:
+    """Return what was counted for answers as a request has them: of all images, one by one or one of each patient."""
+    narrowed = request.where, request.same_patient, request.max_distance, request.score_threshold
+    if any(each not in (None, False, []) for each in narrowed) or request.group_size != 1:
+        return {}
+    forms = {None: BY_IMAGE, BY_PATIENT: BY_PATIENT}
+    form = forms.get(request.group_by)
+    return choice.evidence.get(form, {}) if form else {}
 
 
 def choose_learner(collection: Collection, default: str, request: Request) -> tuple[Learner, str]:

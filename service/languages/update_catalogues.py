@@ -11,7 +11,6 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import write_po
 
 import service
-from cbir import rerank
 from service.languages.catalogues import Language, forms_of, languages
 
 COMMENT = re.compile(r"^[ \t]*/?\*[^\n]*|(?:^|(?<=\s))//[^\n]*", re.M)  # one line, also of a longer comment
@@ -49,6 +48,7 @@ def extract_from_script(
 SERVICE = Path(service.__file__).parent
 METHODS = [
     ("**/static/swagger-ui/**", "ignore"),
+    ("**/static/vendor/**", "ignore"),
     ("**.py", "python"),
     ("**/templates/**.html", "jinja2.ext:babel_extract"),
     ("**/static/**.js", "service.languages.update_catalogues:extract_from_script"),
@@ -71,7 +71,7 @@ Message = tuple[str, str | tuple[str, ...], str | None]  # file, text or forms, 
 def extract_messages() -> Catalog:
     """Return the messages of Python modules, templates and scripts, each with the files that it is in."""
     template = Catalog(charset="utf-8")
-    for path, message, context in (*_messages_of_files(), *_messages_of_rerankers()):
+    for path, message, context in _messages_of_files():
         template.add(message, locations=[(path, 0)], context=context)
     return template
 
@@ -80,15 +80,6 @@ def _messages_of_files() -> Iterator[Message]:
     messages = extract_from_dir(SERVICE, METHODS, OPTIONS, KEYWORDS)
     for path, _, message, _, context in sorted(messages, key=lambda item: (item[0], item[1])):
         yield path, message, context
-
-
-def _messages_of_rerankers() -> Iterator[Message]:
-    """The texts of re-rankers, which the search page shows."""
-    for reranker in rerank.RERANKERS:
-        yield "templates/index.html", reranker.title, None
-        yield "templates/index.html", reranker.description, None
-        for info in reranker.parameter_infos():
-            yield "static/reranking.js", info.description, None
 
 
 def update(language: Language, template: Catalog) -> None:

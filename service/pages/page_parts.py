@@ -1,6 +1,6 @@
 """Parts of pages: the menu, label filters, and the files and templates that features bring."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -13,23 +13,12 @@ from cbir.system.access_rights import Scope
 from cbir.system.features import Feature, FeatureUnusable, features
 from service.access.caller import current_rights
 from service.languages import mark
+from service.pages.page_list import PAGES
 
 MENU = "cbir-menu"  # key in app.extensions
-SLOTS = frozenset(  # places in pages of the core that a feature's template can fill
-    {
-        "search.head",
-        "search.actions",
-        "search.switches",
-        "search.hints",
-        "search.judgements",
-        "search.questions",
-        "search.results",
-        "search.keys",
-        "search.dialogs",
-        "gallery.head",
-        "gallery.selection",
-    }
-)
+SLOTS = frozenset(
+    {"gallery.head", "gallery.selection"}
+)  # places in pages of the core for templates of features
 STATIC, TEMPLATES = "static", "templates"
 FEATURE_FILES = "cbir-feature-files"  # key in app.extensions: folder by address below /static
 MAX_KEYS = 16
@@ -43,7 +32,8 @@ class MenuPage(NamedTuple):
 
     endpoint: of its view. title: a marked message, or a text that is not translated. position: of it among others.
     of_collection: the page gets the collection that is shown. scope: shows the page only to callers with that scope
-    who may see all collections and images. of_administration: it is in the menu of /admin alone.
+    who may see all collections and images. of_administration: it is in the menu of /admin alone. in_bar: it is in the
+    bar of each page, not in the menu behind it.
     """
 
     endpoint: str
@@ -52,11 +42,12 @@ class MenuPage(NamedTuple):
     of_collection: bool = True
     scope: Scope | None = None
     of_administration: bool = False
+    in_bar: bool = False
 
 
 CORE = (
-    MenuPage("pages.index", mark("Search"), 10),
-    MenuPage("gallery.show_gallery", mark("Gallery"), 20),
+    MenuPage("pages.index", mark("Search"), 10, in_bar=True),
+    MenuPage("gallery.show_gallery", mark("Browse"), 20, in_bar=True),
 )
 
 
@@ -98,8 +89,18 @@ def install_files(app: Flask) -> None:
                     f"feature {feature.name}: there is no slot {slot}, or no template {template}"
                 )
             parts[slot].append(template)
+        _check_modules(feature, static)
     app.extensions[FEATURE_FILES] = {name: at for name, at in static.items() if at != package / STATIC}
     app.context_processor(lambda: {"page_parts": parts.__getitem__})
+
+
+def _check_modules(feature: Feature, static: Mapping[str, Path]) -> None:
+    for page, names in feature.page_modules.items():
+        for name in names:
+            if page not in PAGES or name not in static:
+                raise FeatureUnusable(
+                    f"feature {feature.name}: there is no page {page}, or no file {STATIC}/{name}"
+                )
 
 
 def _files_below(folder: Path) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Search page: choose an image and see similar ones."""
 
 from http import HTTPStatus
+from typing import Any
 
 import numpy as np
 from flask import Blueprint, render_template, request
@@ -9,9 +10,10 @@ from cbir import rerank
 from cbir.errors import NotFound
 from cbir.rerank.several_examples import takes_several_examples
 from cbir.search import MAX_TEXT, Searcher, can_search_by_text
-from cbir.search.regions.explanation import explanation_kind
+from cbir.settings import Settings
 from cbir.store import Record
 from cbir.store.snapshot.derived_files import has_cells
+from cbir.system.features import features
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
 from service.languages import gettext
@@ -24,7 +26,7 @@ blueprint.register_blueprint(picture_routes.blueprint)
 blueprint.register_blueprint(error_pages.blueprint)
 
 DEFAULT_K = 20
-EXAMPLES = 12  # images of the collection on the start page
+EXAMPLES = 3  # images of the collection on the start page
 
 
 @blueprint.get("/")
@@ -38,37 +40,59 @@ def index() -> tuple[str, HTTPStatus]:
     except (NotFound, NotReady) as error:
         return unavailable_page(error)
     collection = searcher.collection
+    facts = _facts(searcher, state.settings) | {
+        "collection": handle.name,
+        "images": len(collection) if handle.is_indexed else len(collection.view()),
+        "examples": _examples(searcher, handle.is_indexed),
+    }
     page = render_template(
         "index.html",
         collection=handle.name,
         collections=names,
         collection_arg=handle.name if len(names) > 1 else None,
-        images=len(collection) if handle.is_indexed else len(collection.view()),
-        profile=collection.profile.name,
-        by_text=can_search_by_text(collection.profile),
-        of_series=collection.profile.volume_grid is not None,
-        explained=explanation_kind(collection.profile),
-        anywhere=has_cells(collection.folder),
-        other_sites=list(state.settings.sites),
-        label_keys=list(collection.label_keys()),
-        filters=label_filters_of(collection),
-        grade_columns=searcher.collection.graded_labels(),
-        examples=_examples(searcher, handle.is_indexed),
-        title_of=_title,
-        choices=rerank.RERANKERS,
-        takes_judgements=takes_several_examples,
-        parameters={
-            name: rerank.get_tuned(name, collection.profile.rerank, {}).parameters for name in rerank.names()
-        },
-        rerank=state.settings.rerank,
-        k=min(DEFAULT_K, state.settings.max_results),
-        max_results=state.settings.max_results,
-        max_text=MAX_TEXT,
-        usage_log=state.settings.usage_log,
-        usage_vectors=state.settings.usage_vectors,
-        max_upload_bytes=state.settings.max_upload_bytes,
+        facts=facts,
     )
     return page, HTTPStatus.OK
+
+
+def _facts(searcher: Searcher, settings: Settings) -> dict[str, Any]:
+    """Return what the scripts of the page need to know about a collection and the service."""
+    profile = searcher.collection.profile
+    return {
+        "profile": profile.name,
+        "by_text": can_search_by_text(profile),
+        "max_text": MAX_TEXT,
+        "of_series": profile.volume_grid is not None,
+        "anywhere": has_cells(searcher.collection.folder),
+        "filters": label_filters_of(searcher.collection),
+        "label_keys": list(searcher.collection.label_keys()),
+        "rerankers": _rerankers(searcher),
+        "rerank": settings.rerank,
+        "k": min(DEFAULT_K, settings.max_results),
+        "max_results": settings.max_results,
+        "max_upload_bytes": settings.max_upload_bytes,
+        "parts": {
+            feature.name: feature.load(feature.page_facts)(searcher, settings)
+            for feature in features()
+            if feature.page_facts
+        },
+    }
+
+
+def _rerankers(searcher: Searcher) -> list[dict[str, Any]]:
+    """Return the re-rankers with their parameters, whose defaults are those of the collection's profile."""
+    tuned = searcher.collection.profile.rerank
+    return [
+        {
+            "name": choice.name,
+            "title": choice.title,
+            "description": choice.description,
+            "takes_judgements": takes_several_examples(choice),
+            "parameters": choice.parameter_infos(),
+            "defaults": rerank.get_tuned(choice.name, tuned, {}).parameters,
+        }
+        for choice in rerank.RERANKERS
+    ]
 
 
 def _title(record: Record) -> str:
@@ -77,8 +101,13 @@ def _title(record: Record) -> str:
     return record.labels.get("label") or values[0]
 
 
-def _examples(searcher: Searcher, is_indexed: bool) -> list[Record]:
+def _examples(searcher: Searcher, is_indexed: bool) -> list[dict[str, str]]:
     """Return a few images from all over the collection, in the order of insertion; of an index the first."""
+    records = _example_records(searcher, is_indexed)
+    return [{"image": record.image_id, "title": _title(record)} for record in records]
+
+
+def _example_records(searcher: Searcher, is_indexed: bool) -> list[Record]:
     if is_indexed:
         return [record for _, record in searcher.collection.page(limit=EXAMPLES)]
     view = searcher.collection.view()

@@ -1,6 +1,6 @@
 // The address of the page, which makes searches with collection images shareable.
 
-const PARAMS = ["collection", "image", "region", "anywhere", "rerank", "parameters", "k", "where", "group_by", "said", "view"];
+const PARAMS = ["collection", "image", "region", "anywhere", "rerank", "parameters", "k", "where", "group_by", "own", "said", "view"];
 
 /** Read the search from the current address; absent parameters are missing. */
 export function read() {

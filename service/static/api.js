@@ -1,9 +1,6 @@
 // Requests to the service.
 
-import { current, imageAddress } from "./collection.js";
-import { imageFacts } from "./image_facts.js";
 import { session } from "./login/page_session.js";
-import { callParts } from "./page_parts.js";
 import { problemText } from "./problem_texts.js";
 import { tr } from "./translate.js";
 
@@ -29,7 +26,18 @@ const TITLES = {
   503: tr("The collection is currently unavailable"),
 };
 
-/** Send a request and return its response; raises ApiError for a problem. */
+/** The address of something of a collection: below /v1, or of the default collection for "". */
+export function addressIn(collection, path, fields = {}) {
+  const query = new URLSearchParams(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null && value !== "")).toString();
+  return `/v1/${collection ? `collections/${encodeURIComponent(collection)}/` : ""}${path}${query && `?${query}`}`;
+}
+
+/** The address of an image of a collection, or of a part of it such as "/picture". */
+export function imageAddress(collection, image, part = "", fields = {}) {
+  return addressIn(collection, `images/${encodeURIComponent(image)}${part}`, fields);
+}
+
+/** Send a request and return its response; onProgress(share) of what is sent is called. Raises ApiError for a problem. */
 export async function request(address, options) {
   let response;
   try {
@@ -37,7 +45,7 @@ export async function request(address, options) {
   } catch (error) {
     if (error.name === "AbortError") throw error;
     if (options.body instanceof FormData) await checkReadable(options.body);
-    throw new ApiError(tr("The service does not respond"), tr("Check that cbir serve is still running, then search again."), true);
+    throw new ApiError(tr("The service does not respond"), tr("Check your connection and try again. If it stays like this, tell those who run the service."), true);
   }
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
@@ -56,6 +64,11 @@ async function checkReadable(form) {
   }
 }
 
+/** Options of a request that posts JSON. */
+export function jsonBody(fields) {
+  return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields) };
+}
+
 /** The form fields of a query by files. */
 export function form(query) {
   const fields = new FormData();
@@ -67,72 +80,7 @@ export function form(query) {
   return fields;
 }
 
-/** Search with a query {image | text | file, frame, window, region} and {k, rerank, parameters: {}, where: [], feedback: []}, group_by, group_size and same_patient if given. */
-export async function search(query, params, signal) {
-  let options;
-  const collection = current();
-  if (query.image || query.text) {
-    const fields = { ...(query.image ? { image_id: query.image } : { text: query.text }), ...params };
-    if (!params.feedback.length) delete fields.feedback;
-    if (!Object.keys(params.parameters).length) delete fields.parameters;
-    if (query.region) fields.region = query.region;
-    if (collection) fields.collection = collection;
-    const body = JSON.stringify(fields);
-    options = { method: "POST", headers: { "Content-Type": "application/json" }, body, signal };
-  } else {
-    const fields = form(query);
-    fields.set("k", params.k);
-    fields.set("rerank", params.rerank);
-    if (params.feedback.length) fields.set("feedback", JSON.stringify(params.feedback));
-    if (collection) fields.set("collection", collection);
-    for (const name of ["group_by", "group_size", "same_patient", "anywhere", "federated"]) {
-      if (params[name]) fields.set(name, params[name]);
-    }
-    for (const [name, value] of Object.entries(params.parameters)) fields.append("parameters", `${name}=${value}`);
-    for (const condition of params.where) fields.append("where", condition);
-    options = { method: "POST", body: fields, signal };
-  }
-  options.headers = Object.assign({}, options.headers, ...callParts("searchHeaders"));
-  const response = await request("/v1/search", options);
-  const answer = await response.json();
-  callParts("receive", answer, response);
-  return answer;
-}
-
-/**
- * Render the file of a query as a picture {blob, size, windowing, frames, spacing, modality}; windowing is null for an
- * image without a window, spacing {rows, columns} in mm null where it is unknown.
- */
-export async function render(query, signal) {
-  const response = await request("/v1/render", { method: "POST", body: form({ ...query, files: null }), signal });
-  return { blob: await response.blob(), ...imageFacts(response.headers) };
-}
-
-/** Load a picture of an image in the collection as `render` does, in a window if one is given; size is null for a thumbnail. */
-export async function picture(image, { window, region } = {}, signal) {
-  const response = await request(imageAddress(image, "/picture", { window, region }), { signal });
-  return { blob: await response.blob(), ...imageFacts(response.headers) };
-}
-
-/** Load the record of an image in the collection. */
-export async function record(image, signal) {
-  return (await request(imageAddress(image), { signal })).json();
-}
-
-/** Load the records of the images of a study and series. */
-export async function imagesOf({ study, series }, signal) {
-  const items = [];
-  let cursor = "";
-  do {
-    const fields = { study, series, sort: "slices", limit: 1000, ...(cursor && { cursor }), ...(current() && { collection: current() }) };
-    const page = await (await request(`/v1/images?${new URLSearchParams(fields)}`, { signal })).json();
-    items.push(...page.items);
-    cursor = page.next;
-  } while (cursor !== null);
-  return items;
-}
-
-/** Load the page of a collection as HTML text. */
-export async function loadPage(collection, signal) {
-  return (await request(`/?${new URLSearchParams({ collection })}`, { signal })).text();
+/** Load the record of an image of a collection. */
+export async function record({ collection, id }, signal) {
+  return (await request(imageAddress(collection, id), { signal })).json();
 }

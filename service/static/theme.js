@@ -1,8 +1,4 @@
-// Light, dark or system theme, stored in this browser.
-
-const KEY = "theme";
-const THEMES = ["system", "dark", "light"];
-const SIGNS = { system: "◐", dark: "●", light: "○" };
+// Dark or light colours, and other choices that this browser remembers.
 
 /** Read a stored value; null if there is none or storage is disabled. */
 export function remembered(key) {
@@ -22,28 +18,26 @@ export function remember(key, value) {
   }
 }
 
-let theme = THEMES.includes(remembered(KEY)) ? remembered(KEY) : "system";
+const COOKIE = "cbir-theme"; // so that the service writes the page in these colours
+const YEAR = 365 * 24 * 3600; // seconds
 
-function apply() {
-  document.documentElement.dataset.theme = theme;
-  const button = document.getElementById("theme");
-  if (!button) return;
-  button.hidden = false;
-  button.textContent = SIGNS[theme];
-  const label = button.dataset[theme]; // from the page: this module runs before the messages of scripts are loaded
-  button.title = `${label} (L)`;
-  button.setAttribute("aria-label", label);
-}
+const other = () => (document.documentElement.dataset.theme === "light" ? "dark" : "light");
 
-/** Switch to the next theme. */
+/** Switch between dark and light. */
 export function next() {
-  theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
-  remember(KEY, theme);
-  apply();
+  document.documentElement.dataset.theme = other();
+  document.cookie = `${COOKIE}=${document.documentElement.dataset.theme}; path=/; max-age=${YEAR}; samesite=lax`;
+  name();
 }
 
-apply();
-document.addEventListener("DOMContentLoaded", () => {
-  apply();
-  document.getElementById("theme").addEventListener("click", next);
-});
+/** The button says what it switches to. */
+function name() {
+  const button = document.getElementById("theme");
+  if (button) button.textContent = button.dataset[other()];
+}
+
+/** Connect the button of the menu. */
+export function install() {
+  document.getElementById("theme")?.addEventListener("click", next);
+  name();
+}

@@ -16,7 +16,7 @@ from playwright import sync_api
 from tests.docs.blocks import ROOT
 from tests.docs.prior_picture import take_priors
 from tests.docs.privacy_picture import take_privacy
-from tests.e2e.browsing import choose, until
+from tests.e2e.browsing import choose, until, until_viewers
 from tests.e2e.conftest import CHROMIUM, PATIENCE_MS
 from tests.e2e.judging import annotating, introduce
 from tests.e2e.ohif import viewing, write_files
@@ -36,8 +36,8 @@ def search(page: sync_api.Page, query: Path) -> None:
 def compare(page: sync_api.Page, query: Path) -> None:
     """Open a result beside the query."""
     choose(page, query)
-    page.locator("section[aria-label='After re-ranking'] .card").nth(1).click()
-    page.locator("dialog[open] img").nth(1).evaluate("image => image.decode()")
+    page.locator("#columns .card").nth(1).click()
+    until_viewers(page, "viewer.picture")
 
 
 def gallery(page: sync_api.Page, query: Path) -> None:
@@ -49,22 +49,22 @@ def gallery(page: sync_api.Page, query: Path) -> None:
 def case(page: sync_api.Page, query: Path) -> None:
     """Save a search as a case, and open the page with its teaching file."""
     choose(page, query)
-    page.locator(".column .card").nth(1).press("y")
+    page.locator("#columns .card").nth(1).press("y")
     page.locator("#save-case").click()
     page.locator("#case-title").fill("Effusion on the left")
     page.locator("#case-note").fill(
         "Compare the costophrenic angles.\n\nThe third result shows the early stage."
     )
     page.locator("#case-confirm").click()
-    page.locator("#shared a").click()
+    page.locator("#notice a").click()
     page.locator(".case-answers img").nth(4).evaluate("image => image.decode()")
 
 
 def cohort(page: sync_api.Page, query: Path) -> None:
     """Find all images of a kind, until some are found."""
     choose(page, query)
-    page.locator(".column .card").nth(1).press("y")
-    page.locator(".column .card").nth(2).press("y")
+    page.locator("#columns .card").nth(1).press("y")
+    page.locator("#columns .card").nth(2).press("y")
     page.locator("#find-all").click()
     page.locator("#begin-title").fill("Like this radiograph")
     page.locator("#begin-confirm").click()
@@ -90,6 +90,7 @@ def why(page: sync_api.Page, query: Path) -> None:
 def collection_map(page: sync_api.Page, query: Path) -> None:
     """Show the results of a search on the map."""
     choose(page, query)
+    page.locator("[popovertarget=query-menu]").click()
     page.get_by_role("link", name="Show on the map").click()
     page.wait_for_timeout(5000)
 

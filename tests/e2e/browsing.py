@@ -7,25 +7,49 @@ from typing import Any
 from playwright import sync_api
 
 PATIENCE_SECONDS = 60  # the machine may be busy
-SETTLED = "#columns:not([aria-busy]) .column:not([data-before])"
-MARK_BEFORE = "document.querySelectorAll('#columns .column').forEach(each => { each.dataset.before = ''; })"
+SETTLED = "#columns:not([aria-busy])"
+SEARCHES = "**/search"
+VIEWER = "document.querySelector('#side cbir-viewer')"
 
 
-def ids(page: sync_api.Page, column: str = "After re-ranking") -> list[str]:
-    """The images shown in a column, in order."""
-    cards = page.locator(f'section[aria-label="{column}"] .card')
+def ids(page: sync_api.Page, shown: str = "after") -> list[str]:
+    """The images of a list of results, in order: "after" or "before" re-ranking."""
+    cards = page.locator(f'#columns [data-list="{shown}"] .card')
     return [str(card.get_attribute("data-image")) for card in cards.all()]
 
 
-def choose(page: sync_api.Page, path: Path) -> None:
-    """Choose a file, and wait for its answers with what moved; those of before stay for a moment."""
-    page.evaluate(MARK_BEFORE)
-    page.set_input_files("#file", path)
-    page.wait_for_selector(f"{SETTLED} .move")
+def titles(page: sync_api.Page) -> set[str]:
+    return set(page.locator("#columns .card b").all_text_contents())
+
+
+def choose(page: sync_api.Page, path: Path | list[Path]) -> None:
+    """Choose a file, and wait for its answers; those of before stay meanwhile."""
+    with page.expect_response(SEARCHES):
+        page.set_input_files("#file", path)
+    settle(page)
+
+
+def start(page: sync_api.Page, place: int = 0) -> str:
+    """Search with an image of the start page, and return its id."""
+    card = page.locator("#start .card").nth(place)
+    image = str(card.get_attribute("data-image"))
+    card.click()
+    settle(page)
+    return image
+
+
+def settle(page: sync_api.Page) -> None:
+    """Wait for the answers to the search that was just begun."""
+    page.wait_for_selector(f"{SETTLED} .card")
+
+
+def become_expert(page: sync_api.Page) -> None:
+    """Turn on what researchers see."""
+    page.evaluate("document.getElementById('expert').checked || document.getElementById('expert').click()")
 
 
 def show(page: sync_api.Page, view: str) -> None:
-    page.locator("label", has=page.get_by_role("radio", name=view)).click()
+    page.locator("#views label", has=page.get_by_role("radio", name=view)).click()
 
 
 def key_of(page: sync_api.Page) -> str:
@@ -43,19 +67,20 @@ def until(page: sync_api.Page, expression: str, seconds: float = PATIENCE_SECOND
     raise AssertionError(f"never true: {expression}")
 
 
-def settle(page: sync_api.Page) -> None:
-    """Wait for the answers to the search that was just begun; it takes the earlier ones away at once."""
-    page.wait_for_selector(f"{SETTLED} .card")
+def see_query(page: sync_api.Page) -> None:
+    """Wait until the picture of the query is shown."""
+    until(page, f"Boolean({VIEWER}?.picture)")
 
 
-def crop_by_mouse(page: sync_api.Page, start: float = 0.3, end: float = 0.7) -> None:
-    """Drag from one part of the picture to another, both from 0 to 1."""
-    page.locator("#crop:enabled").wait_for()
-    box = page.locator("#drop").bounding_box()
+def crop_by_mouse(page: sync_api.Page, first: float = 0.3, last: float = 0.7) -> None:
+    """Select a region from one part of the picture to another, both from 0 to 1."""
+    see_query(page)
+    page.locator("#side").get_by_role("button", name="Region").click()
+    box = page.locator("#side .viewer-stage").bounding_box()
     assert box
-    page.mouse.move(box["x"] + start * box["width"], box["y"] + start * box["height"])
+    page.mouse.move(box["x"] + first * box["width"], box["y"] + first * box["height"])
     page.mouse.down()
-    page.mouse.move(box["x"] + end * box["width"], box["y"] + end * box["height"], steps=4)
+    page.mouse.move(box["x"] + last * box["width"], box["y"] + last * box["height"], steps=4)
     page.mouse.up()
 
 

@@ -168,7 +168,7 @@ def test_metadata_lead_to_the_viewer_too(
     found = context.request.get(f"{served.address}/v1/{path.removeprefix('/')}").json()["results"][0]["best"]
     page.goto(f"{served.address}/?image={found['image_id']}")
     settle(page)
-    page.locator(".column .card").first.press("Enter")
+    page.locator("#columns .card").first.press("Enter")
     page.keyboard.press("i")
     link = page.get_by_role("link", name="Open the study").first
     link.wait_for()

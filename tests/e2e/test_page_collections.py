@@ -9,7 +9,7 @@ import pytest
 from playwright import sync_api
 
 from cbir.evaluation.datasets.phantoms import write_phantoms
-from tests.e2e.browsing import SETTLED, choose, ids, until
+from tests.e2e.browsing import choose, ids, settle, start, until
 from tests.indexer.commands import call
 from tests.service.conftest import Served, serving
 
@@ -28,91 +28,78 @@ def served(indexed: Path, pictures: list[Path], tmp_path_factory: pytest.TempPat
 
 
 def enter(page: sync_api.Page, name: str) -> None:
-    page.get_by_role("combobox", name="Collection").select_option(name)
-    until(page, f"document.getElementById('query').dataset.collection === '{name}'")
+    page.locator("#collection").click()
+    page.locator("#collections").get_by_text(name, exact=True).click()
+    until(page, f"document.querySelector('#collection span').textContent === '{name}'")
 
 
 def asked(page: sync_api.Page) -> dict[str, list[str]]:
     return parse_qs(urlsplit(page.url).query)
 
 
-def test_the_readers_image_goes_along(page: sync_api.Page, pictures: list[Path]) -> None:
+def count_is(page: sync_api.Page, count: int) -> None:
+    until(page, f"document.querySelectorAll('#columns:not([aria-busy]) .card').length === {count}")
+
+
+def test_the_readers_image_goes_along(page: sync_api.Page, served: Served, pictures: list[Path]) -> None:
+    page.goto(f"{served.address}/?group_by=image&where=label%3Dodd")
     choose(page, pictures[0])
-    page.get_by_role("combobox", name="Filter").select_option("label=odd")
-    until(page, "document.querySelectorAll('#columns .card').length === 15")
+    count_is(page, 15)
     enter(page, "few")
-    until(page, "document.querySelectorAll('#columns:not([aria-busy]) .card').length === 6")
+    count_is(page, 6)
     assert asked(page) == {"collection": ["few"]}
-    assert not page.get_by_role("combobox", name="Filter").is_visible()  # there are no labels
-    assert page.locator("#facts dd").first.text_content() == "6"
-    sync_api.expect(page.locator(".column img").first).to_have_js_property("complete", True)
-    until(page, "[...document.querySelectorAll('.column img')].every(image => image.naturalWidth > 0)")
+    assert page.inner_text("#tally") == "6 of 6"
+    until(page, "[...document.querySelectorAll('#columns img')].every(image => image.naturalWidth > 0)")
     page.go_back()
-    until(page, "document.getElementById('query').dataset.collection === 'many'")
-    until(page, "document.querySelectorAll('#columns:not([aria-busy]) .card').length === 15")
-    page.get_by_role("combobox", name="Filter").select_option(
-        "label=even"
-    )  # it still listens; either value will do
-    until(page, "document.querySelectorAll('#columns:not([aria-busy]) .card').length === 20")
+    count_is(page, 15)
+    assert page.inner_text("#collection span") == "many"
+    page.locator("#add-filter").click()
+    page.get_by_label("even").check()  # either value will do
+    count_is(page, 20)
 
 
 def test_an_image_of_a_collection_stays_behind(page: sync_api.Page) -> None:
-    page.locator(".examples .card").first.click()
-    page.wait_for_selector(f"{SETTLED} .move")
+    start(page)
     enter(page, "few")
-    page.get_by_role("heading", name="Find images like yours").wait_for()
+    page.locator("#drop").wait_for()
     assert asked(page) == {"collection": ["few"]}
-    assert page.locator(".examples .card").count() == 6
-    until(page, "[...document.querySelectorAll('.examples img')].every(image => image.naturalWidth > 0)")
+    until(page, "[...document.querySelectorAll('#start img')].every(image => image.naturalWidth > 0)")
 
 
 def test_addresses_name_the_collection(page: sync_api.Page, served: Served, tolerated: list[str]) -> None:
     tolerated.append("404")
     enter(page, "few")
-    page.locator(".examples .card").nth(1).click()
-    page.wait_for_selector(f"{SETTLED} .move")
+    start(page, 1)
     shown, address = ids(page), page.url
     assert asked(page)["collection"] == ["few"]
-    page.locator(".column .card").first.click()
-    until(page, "document.getElementById('right').src.includes('/picture?collection=few')")
-    until(page, "document.getElementById('right').naturalWidth > 0")
-    page.keyboard.press("i")
-    page.locator("#metadata dd").first.wait_for()
-    page.keyboard.press("Escape")
+    page.goto("about:blank")
     page.goto(address)
-    page.wait_for_selector(f"{SETTLED} .move")
+    settle(page)
     assert ids(page) == shown
-    assert page.get_by_role("combobox", name="Collection").input_value() == "few"
+    assert page.inner_text("#collection span") == "few"
     page.goto(f"{served.address}/?collection=nobody")
     page.get_by_role("heading", name="No such collection").wait_for()
     page.get_by_role("link", name="few").click()
-    page.get_by_role("heading", name="Find images like yours").wait_for()
+    page.locator("#drop").wait_for()
 
 
-def test_a_recent_query_leads_back_to_its_collection(page: sync_api.Page) -> None:
-    page.locator(".examples .card").first.click()
-    page.wait_for_selector(f"{SETTLED} .move")
-    until(page, "document.querySelectorAll('#recent-list li').length === 1")
-    found, address = ids(page), page.url
+def test_links_of_the_menu_name_the_collection(page: sync_api.Page) -> None:
     enter(page, "few")
-    page.get_by_role("heading", name="Find images like yours").wait_for()
-    page.get_by_role("region", name="Recent queries").get_by_role("button").nth(1).click()
-    page.wait_for_url(address)
-    page.wait_for_selector(f"{SETTLED} .move")
-    assert ids(page) == found
+    assert str(page.get_by_role("link", name="Browse").get_attribute("href")).endswith("?collection=few")
 
 
 def test_a_collection_that_has_gone(page: sync_api.Page, tolerated: list[str]) -> None:
     tolerated.append("503")
     page.route("**/?collection=few", lambda route: route.fulfill(status=503, body="gone"))
-    page.get_by_role("combobox", name="Collection").select_option("few")
+    page.locator("#collection").click()
+    page.locator("#collections").get_by_text("few").click()
     page.get_by_role("alert").wait_for()
-    assert page.get_by_role("combobox", name="Collection").input_value() == "many"
+    assert page.inner_text("#collection span") == "many"
 
 
 def test_pictures_whose_files_are_gone(page: sync_api.Page, served: Served, tolerated: list[str]) -> None:
     tolerated.append("410")
     page.goto(f"{served.address}/?collection=gone")
     page.get_by_text("Picture no longer available").first.wait_for()
-    page.locator(".examples .card").first.click()
-    page.wait_for_selector(f"{SETTLED} .gone")
+    start(page)
+    page.locator("#columns").get_by_text("Picture no longer available").first.wait_for()

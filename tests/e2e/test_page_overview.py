@@ -8,39 +8,32 @@ import pytest
 from playwright import sync_api
 
 from cbir.evaluation.datasets.phantoms.phantom_files import write_phantoms
-from tests.e2e.browsing import choose, settle
-from tests.service.conftest import command, serving
+from tests.e2e.browsing import become_expert, choose, settle
+from tests.service.conftest import Served, command, serving
 
 STRIPES = 40  # pixels
 COUNT = 105
 
 
-def shown(page: sync_api.Page, name: str) -> str:
-    return page.locator(f"#{name}").inner_text()
-
-
-def test_shares_of_a_label_are_drawn_and_counted(page: sync_api.Page, pictures: list[Path]) -> None:
+def test_shares_of_a_label_are_drawn_and_counted(
+    page: sync_api.Page, served: Served, pictures: list[Path]
+) -> None:
+    page.goto(f"{served.address}/?group_by=image")
     choose(page, pictures[-1])
-    overview = page.get_by_role("region", name="Overview of the results")
-    overview.wait_for()
-    keys = overview.get_by_label("Shares of").locator("option").all_inner_texts()
-    assert keys[0] == "label"
-    legend = overview.get_by_role("listitem").all_inner_texts()
-    counts = [int(text.rsplit(" ", 3)[-3]) for text in legend]
+    legend = [" ".join(text.split()) for text in page.locator(".share-word").all_inner_texts()]
+    assert page.locator(".share-bar .share").count() == len(legend)
+    counts = [int(text.split()[-1]) for text in legend]
+    assert counts == sorted(counts, reverse=True)
     assert sum(counts) == 20
-    assert page.locator("#share-bar .share").count() == len(legend)
-    widths = [box.bounding_box()["width"] for box in page.locator("#share-bar .share").all()]  # type: ignore[index]
-    assert widths == sorted(widths, reverse=True)
-    assert "of the first 10 results agree on" in shown(page, "agreement")
-
-    overview.get_by_text("What the figures mean").click()
-    assert overview.get_by_text("Comparable within one list of results only").is_visible()
+    become_expert(page)
+    keys = page.locator("#share-key option").all_inner_texts()
+    assert {"label", "severity"} <= set(keys)
 
 
-def test_an_image_like_the_collection_is_usual(page: sync_api.Page, pictures: list[Path]) -> None:
+def test_an_image_like_the_collection_is_familiar(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
-    assert "for this collection: likeness" in shown(page, "likeness")
-    assert page.locator("#outlier-advice").is_hidden()
+    assert "here" in page.inner_text("#verdict")
+    assert page.locator(".verdict.outlier").count() == 0
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +53,8 @@ def test_an_image_unlike_all_others_is_called_so(page: sync_api.Page, hundred: P
         page.goto(served.address)
         page.set_input_files("#file", tmp_path / "flag.png")
         settle(page)
-        assert shown(page, "likeness") == "Nothing here looks like your image"
-        assert "least unlike" in shown(page, "outlier-advice")
+        assert page.inner_text("#verdict") == "Nothing here looks like this"
+        assert "least unlike" in page.inner_text(".verdict")
         page.goto("about:blank")
     _, out, _ = command("search", tmp_path / "flag.png", "--collection", hundred)
     assert "nothing in the collection looks like the query image" in out
-
-
-def test_the_overview_goes_with_the_results(page: sync_api.Page, pictures: list[Path]) -> None:
-    choose(page, pictures[-1])
-    page.locator("#overview").wait_for()
-    page.fill("#where", "label=none of them")
-    page.locator("#go").click()
-    page.locator("#nothing, #problem").first.wait_for(state="attached")
-    page.locator("#overview").wait_for(state="hidden")

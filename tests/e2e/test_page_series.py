@@ -7,7 +7,8 @@ import pytest
 from playwright import sync_api
 
 from tests.cbir.images.synthetic_series import stack, write_series
-from tests.e2e.browsing import VIEWERS, settle, until, until_viewers, viewers
+from tests.e2e.browsing import VIEWER as QUERY
+from tests.e2e.browsing import VIEWERS, see_query, settle, until, until_viewers, viewers
 from tests.indexer.commands import call
 from tests.service.conftest import Served, serving
 
@@ -42,7 +43,7 @@ def searched(page: sync_api.Page) -> sync_api.Page:
     image = page.evaluate(
         "fetch('/v1/images?study=1.2.1.9').then((answer) => answer.json()).then(({ items }) => items[0].image_id)"
     )
-    page.goto(f"{page.url}?image={image}")
+    page.goto(f"{page.url}?image={image}&group_by=image")
     settle(page)
     return page
 
@@ -60,7 +61,7 @@ def test_earlier_studies_of_an_image_of_the_collection(searched: sync_api.Page) 
     searched.get_by_text("Other studies of this patient (1)").wait_for()
     assert studies(searched, "#priors") == ["1.2.2.9"] * SLICES
     searched.get_by_role("heading", name="10 days earlier").wait_for()
-    link = searched.get_by_role("link", name="Side by side in the viewer: 10 days earlier")
+    link = searched.get_by_role("link", name="Side by side")
     both = "StudyInstanceUIDs=1.2.1.9,1.2.2.9&hangingProtocolId=@ohif/hpCompare"
     assert link.get_attribute("href") == f"https://viewer.example.org/viewer?{both}"
     searched.locator("#priors .card").first.click()
@@ -74,7 +75,7 @@ def test_earlier_studies_of_an_image_of_the_collection(searched: sync_api.Page) 
 def test_earlier_studies_of_a_file_are_loaded_on_demand(page: sync_api.Page, files: Path) -> None:
     page.set_input_files("#file", next((files / "1.2.2").iterdir()))
     page.get_by_text("Other studies of this patient").click()
-    page.get_by_text("Same patient (5)").wait_for()
+    page.get_by_text("Other studies of this patient (5)").wait_for()
     assert studies(page, "#priors") == ["1.2.1.9"] * SLICES
 
 
@@ -123,55 +124,73 @@ def test_one_window_for_both_sides(searched: sync_api.Page) -> None:
     assert viewers(searched, "viewer.shownWindow")[1] == [-600, 1500]
 
 
-def test_tools_on_the_query(searched: sync_api.Page) -> None:
-    searched.keyboard.press("z")
-    assert searched.locator("#drop .lens").count() == 1
-    searched.keyboard.press("ArrowLeft")
-    searched.keyboard.press("z")
-    searched.keyboard.press("v")
-    assert searched.locator("#drop.inverted").count() == 1
-    box = searched.locator("#drop").bounding_box()
+def middle_of(page: sync_api.Page) -> tuple[float, float, float]:
+    """The middle of the query's viewer, and its width."""
+    see_query(page)
+    box = page.locator("#side .viewer-stage").bounding_box()
     assert box
-    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, box["width"]
+
+
+def drag(page: sync_api.Page, start: tuple[float, float], right: float, down: float) -> None:
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(start[0] + right, start[1] + down, steps=3)
+    page.mouse.up()
+
+
+def test_tools_on_the_query(searched: sync_api.Page) -> None:
+    *middle, width = middle_of(searched)
+    searched.locator("#side .viewer-stage").focus()
     searched.keyboard.press("m")
-    searched.mouse.move(*middle)
-    searched.mouse.down()
-    searched.mouse.move(middle[0] + 40, middle[1], steps=2)
-    searched.mouse.up()
-    pixels = 40 * 64 / box["width"]
-    length = searched.inner_text("#query-measured")
-    assert abs(float(length.split()[0]) - pixels * 3.5) < 1.5
+    drag(searched, (middle[0], middle[1]), 40, 0)
+    length = searched.evaluate(f"{QUERY}.measured.textContent")
+    assert abs(float(length.split()[0]) - 40 * 64 / width * 3.5) < 1.5
     assert "region" not in searched.url
-    searched.keyboard.press("m")
-    source = searched.locator("#picture").get_attribute("src")
-    searched.get_by_role("button", name="Lung").click()  # another picture, not another search
-    until(searched, f"document.getElementById('picture').src !== '{source}'")
-    until(searched, "document.getElementById('width').value === '1500'")
-    assert searched.url.count("window") == 0
+    searched.keyboard.press("5")  # the lung: another picture, not another search
+    until(searched, f"String({QUERY}.shownWindow) === '-600,1500'")
+    assert (
+        searched.get_by_role("button", name="Search in this window").count() == 0
+    )  # of an image of the collection
 
 
 def test_a_region_of_an_enlarged_picture(searched: sync_api.Page) -> None:
+    *middle, width = middle_of(searched)
+    searched.locator("#side .viewer-stage").focus()
     searched.keyboard.press("+")
     searched.keyboard.press("+")
-    until(searched, "document.getElementById('query-zoom').textContent === '156 %'")
-    box = searched.locator("#drop").bounding_box()
-    assert box
-    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    searched.mouse.move(*middle)
-    searched.keyboard.down("Shift")  # moves the picture
-    searched.mouse.down()
-    searched.mouse.move(middle[0] - 50, middle[1], steps=2)
-    searched.mouse.up()
-    searched.keyboard.up("Shift")
-    assert "region" not in searched.url
-    searched.mouse.move(*middle)
-    searched.mouse.down()
-    searched.mouse.move(middle[0] + 60, middle[1] + 60, steps=3)
-    searched.mouse.up()
+    until(searched, f"Math.abs({QUERY}.scale - 1.5625) < 0.001")
+    searched.locator("#side").get_by_role("button", name="Region").click()
+    drag(searched, (middle[0], middle[1]), 60, 60)
     searched.wait_for_url("**region=**")
-    x, y, width, height = map(
-        int, searched.url.split("region=")[1].split("&")[0].replace("%2C", ",").split(",")
+    text = searched.url.split("region=")[1].split("&")[0].replace("%2C", ",")
+    x, y, across, down = map(int, text.split(","))
+    pixel = width / 64 * 1.25**2  # of the screen
+    assert (x, y) == pytest.approx((32, 32), abs=1.1)
+    assert (across, down) == pytest.approx((60 / pixel, 60 / pixel), abs=1.1)
+
+
+def test_dragging_over_a_card_goes_through_its_series(searched: sync_api.Page) -> None:
+    film = searched.locator("#columns .film").first
+    box = film.bounding_box()
+    assert box
+    number = int(film.locator(".slice").inner_text().split()[0])
+    before = film.locator("img").get_attribute("src")
+    right = 1 if number < SLICES else -1
+    drag(searched, (box["x"] + box["width"] / 2, box["y"] + 60), right * box["width"] * 0.3, 0)
+    until(
+        searched, f"document.querySelector('#columns .slice').textContent === '{number + right} of {SLICES}'"
     )
-    pixel = box["width"] / 64 * 1.25**2  # of the screen
-    assert (x, y) == pytest.approx((32 + 50 / pixel, 32), abs=1.1)
-    assert (width, height) == pytest.approx((60 / pixel, 60 / pixel), abs=1.1)
+    assert film.locator("img").get_attribute("src") != before
+    assert searched.locator("dialog[open]").count() == 0  # a drag is no click
+
+
+def test_one_result_a_patient_without_the_querys_study(searched: sync_api.Page) -> None:
+    searched.locator("#group").click()
+    searched.get_by_role("button", name="One per patient").click()
+    settle(searched)
+    assert sorted(studies(searched, "#columns")) == ["1.2.2.9", "1.2.3.9"]
+    searched.locator("#group").click()
+    searched.get_by_label("Without the query's own study").uncheck()
+    settle(searched)
+    assert sorted(studies(searched, "#columns")) == ["1.2.1.9", "1.2.3.9"]

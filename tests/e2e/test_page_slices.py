@@ -10,11 +10,19 @@ import pytest
 from playwright import sync_api
 
 from tests.cbir.images.synthetic_series import stack, write_series
-from tests.e2e.browsing import VIEWERS, settle, until, until_viewers, viewers
+from tests.e2e.browsing import VIEWER, VIEWERS, settle, until, until_viewers, viewers
 from tests.indexer.commands import call
 from tests.service.conftest import Served, serving
 
 COUNT = 24
+RECORD = """() => {
+    window.sizes = [];
+    const plain = XMLHttpRequest.prototype.send;
+    XMLHttpRequest.prototype.send = function (body) {
+        sizes.push(body.getAll("image")[0].size);
+        return plain.call(this, body);
+    };
+}"""
 HEIGHT = "fetch('/v1/images/{}').then((answer) => answer.json()).then(({{ instance }}) => instance)"
 
 
@@ -53,7 +61,7 @@ def test_slices_of_the_comparison_are_in_order(page: sync_api.Page, files: dict[
     image = page.evaluate(
         "fetch('/v1/images').then((answer) => answer.json()).then(({ items }) => items[0].image_id)"
     )
-    page.goto(f"{page.url}?image={image}")
+    page.goto(f"{page.url}?image={image}&group_by=image")
     settle(page)
     page.locator("#columns .card").nth(5).click()
     until_viewers(page, "viewer.count === 24 && viewer.picture")
@@ -71,29 +79,24 @@ def test_slices_of_the_comparison_are_in_order(page: sync_api.Page, files: dict[
 
 
 def test_slices_of_a_dropped_folder_are_in_order(page: sync_api.Page, files: dict[str, Path]) -> None:
-    page.evaluate("""() => {
-        window.sizes = [];
-        const plain = window.fetch;
-        window.fetch = (address, options) => {
-            if (address === "/v1/search") sizes.push(options.body.getAll("image")[0].size);
-            return plain(address, options);
-        };
-    }""")
+    page.goto(f"{page.url}?group_by=image")
+    page.locator("#drop").wait_for()
+    page.evaluate(RECORD)
     page.set_input_files("#file", random.Random(1).sample(list(files.values()), COUNT))
-    page.get_by_text(f"slice {COUNT // 2 + 1}", exact=False).wait_for()
-    assert page.inner_text("#frame-count") == f"of {COUNT}"
-    by_size = {path.stat().st_size: number for number, path in enumerate(files.values(), start=1)}
     settle(page)
+    by_number = dict(enumerate((path.stat().st_size for path in files.values()), start=1))
+    until(page, f"{VIEWER}.counter.textContent === 'Slice {COUNT // 2 + 1} of {COUNT}'")
+    assert page.evaluate("sizes") == [by_number[COUNT // 2 + 1]]
     for number in (1, 2, 3, COUNT):
-        page.get_by_role("spinbutton", name="Slice").fill(str(number))
-        page.keyboard.press("Enter")
-        page.get_by_text(f"slice {number}", exact=False).wait_for()
-        until(page, f"sizes.at(-1) === {next(size for size, each in by_size.items() if each == number)}")
+        page.locator("#side .viewer-slider").fill(str(number))
+        until(page, f"{VIEWER}.counter.textContent === 'Slice {number} of {COUNT}'")
+        until(page, f"sizes.at(-1) === {by_number[number]}")
 
 
 def test_slices_of_the_gallery_are_in_order(page: sync_api.Page, files: dict[str, Path]) -> None:
     page.goto(f"{page.url}gallery?view=series")
     page.locator("#cards .tile").first.click()
+    page.locator("#large-viewer").get_by_text(f"of {COUNT}").wait_for()
     page.locator("#large-viewer .viewer-stage").focus()
     page.keyboard.press("Home")
     seen = []

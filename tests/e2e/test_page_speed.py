@@ -10,7 +10,7 @@ import pytest
 from playwright import sync_api
 
 from cbir.evaluation.datasets.phantoms import write_phantoms
-from tests.e2e.browsing import SETTLED, choose, ids, until
+from tests.e2e.browsing import choose, settle, until
 from tests.e2e.conftest import PATIENCE_MS
 from tests.indexer.commands import call
 from tests.service.conftest import Served, serving
@@ -24,21 +24,24 @@ OF_REST = 2  # or so many times what frames take while nothing happens, where ot
 WATCH = """() => {
     window.painted = [];
     new MutationObserver(() => {
-        if (!document.querySelector("#columns .column .card")) return;
-        if (document.querySelector("#columns .move")) return; // the second answer only adds what moved
+        if (document.querySelector("#columns[aria-busy]") || !document.querySelector("#columns .card")) return;
+        const answers = performance.getEntriesByType("resource").filter(e => e.name.endsWith("/search"));
+        if (answers.length <= window.painted.length) return;
+        window.painted.length = answers.length;
+        const place = answers.length - 1;
         requestAnimationFrame(() => setTimeout(() => {
-            const answers = performance.getEntriesByType("resource").filter(e => e.name.endsWith("/v1/search"));
-            window.painted.push(performance.now() - answers.at(-1).responseEnd);
+            window.painted[place] = performance.now() - answers.at(-1).responseEnd;
         }));
-    }).observe(document.getElementById("columns"), { childList: true });
+    }).observe(document.getElementById("found"), { childList: true, subtree: true, attributes: true });
 }"""
 
 SCROLL = """async () => {
     const times = [];
     let last = performance.now();
-    const end = document.documentElement.scrollHeight - innerHeight;
+    const area = document.getElementById("found");
+    const end = area.scrollHeight - area.clientHeight;
     for (let y = 0; y <= end; y += 120) {
-        scrollTo(0, y);
+        area.scrollTo(0, y);
         await new Promise(requestAnimationFrame);
         const now = performance.now();
         times.push(now - last);
@@ -80,7 +83,7 @@ def long(browser: sync_api.Browser, many: tuple[Served, Path]) -> Iterator[sync_
     """The page, asking for 200 answers in a new order."""
     opened = browser.new_page(viewport={"width": 1280, "height": 900})
     opened.set_default_timeout(PATIENCE_MS)
-    opened.goto(f"{many[0].address}/?k=200&rerank=diffusion")
+    opened.goto(f"{many[0].address}/?k=200&rerank=diffusion&group_by=image")
     yield opened
     opened.close()
 
@@ -90,8 +93,8 @@ def test_first_results_are_painted_at_once(long: sync_api.Page, many: tuple[Serv
     painted: list[float] = []
     while len(painted) < 3 or (len(painted) < PAINT_TRIES and min(painted) >= PAINT_MS):
         choose(long, many[1])
-        assert len(ids(long)) == 200
-        assert len(long.evaluate("window.painted")) == len(painted) + 1
+        until(long, "document.querySelectorAll('#columns .card').length === 200")
+        until(long, f"window.painted.filter(Boolean).length === {len(painted) + 1}")
         painted = long.evaluate("window.painted")
     print("answer to screen, ms:", [round(ms, 1) for ms in painted])
     assert min(painted) < PAINT_MS
@@ -99,7 +102,7 @@ def test_first_results_are_painted_at_once(long: sync_api.Page, many: tuple[Serv
 
 def test_200_answers_scroll_without_jank(long: sync_api.Page, many: tuple[Served, Path]) -> None:
     long.set_input_files("#file", many[1])
-    long.wait_for_selector(f"{SETTLED} .move")
+    settle(long)
     for _ in range(SCROLL_TRIES):
         usual, usually = typical(long.evaluate(REST))
         frames = long.evaluate(SCROLL)
@@ -116,10 +119,10 @@ def test_pictures_out_of_sight_wait(long: sync_api.Page, many: tuple[Served, Pat
     asked: set[str] = set()
     long.on("request", lambda request: asked.add(request.url) if request.url.endswith("/thumbnail") else None)
     long.set_input_files("#file", many[1])
-    long.wait_for_selector(f"{SETTLED} .move")
+    settle(long)
     long.wait_for_load_state("networkidle")
     seen = len(asked)
     assert 0 < seen < 150
-    long.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    long.evaluate("document.getElementById('found').scrollTo(0, 1e6)")
     until(long, "[...document.querySelectorAll('.card img')].slice(-1)[0].naturalWidth > 0")
     assert len(asked) > seen

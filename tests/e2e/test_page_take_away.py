@@ -7,21 +7,22 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
-from tests.e2e.browsing import choose, ids
+from tests.e2e.browsing import choose, ids, see_query
 from tests.e2e.test_page_axe import AXE, complaints
 
 
 def saved(page: sync_api.Page, button: str) -> str:
     """What the file has that a button of the menu saves."""
-    page.locator("#take-away summary").click()
+    page.locator("[popovertarget=query-menu]").click()
     with page.expect_download() as download:
-        page.get_by_role("button", name=button).click()
-    assert page.locator("#take-away .choices").is_hidden()
+        page.locator("#query-menu").get_by_text(button).click()
+    assert page.locator("#query-menu").is_hidden()
     return Path(download.value.path()).read_text(encoding="utf-8")
 
 
 def test_the_results_as_files(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
+    see_query(page)
     found = ids(page)
     rows = list(csv.DictReader(saved(page, "Table").splitlines()))
     assert [row["image_id"] for row in rows] == found
@@ -43,9 +44,9 @@ def test_a_sheet_needs_nothing_else(page: sync_api.Page, pictures: list[Path], t
 
 def test_no_uids_without_dicom(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
-    page.locator("#take-away summary").click()
+    page.locator("[popovertarget=query-menu]").click()
     page.get_by_role("button", name="Table").wait_for()
-    assert page.get_by_role("button", name="DICOM UIDs").is_hidden()
+    assert page.get_by_text("DICOM UIDs").count() == 0
     page.keyboard.press("Escape")
     assert page.get_by_role("button", name="Table").is_hidden()
 
@@ -53,14 +54,14 @@ def test_no_uids_without_dicom(page: sync_api.Page, pictures: list[Path]) -> Non
 def test_printed_without_controls(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
     page.emulate_media(media="print")
-    assert page.locator("#rerank").is_hidden()
-    assert page.locator("#picture").is_visible()
-    assert page.locator(".column .card").first.is_visible()
+    assert page.locator("#add-filter").is_hidden()
+    assert page.locator("#side cbir-viewer").is_visible()
+    assert page.locator("#columns .card").first.is_visible()
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="there is no axe-core; see test_page_axe.py")
 def test_accessible_menu(page: sync_api.Page, pictures: list[Path]) -> None:
     page.emulate_media(reduced_motion="reduce")
     choose(page, pictures[-1])
-    page.locator("#take-away summary").click()
+    page.locator("[popovertarget=query-menu]").click()
     assert complaints(page) == []

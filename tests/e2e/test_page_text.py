@@ -11,7 +11,7 @@ from playwright import sync_api
 from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput, TextCard
 from cbir.descriptors.encoders.encoder_files import TextFiles, write_network
 from tests.cbir.descriptors.encoders.onnx_models import SIDE, vector
-from tests.e2e.browsing import choose, ids, settle
+from tests.e2e.browsing import choose, ids, see_query, settle
 from tests.service.conftest import Served, cbir, serving
 
 onnx = pytest.importorskip("onnx")
@@ -72,50 +72,36 @@ def served(pictures: list[Path], tmp_path_factory: pytest.TempPathFactory) -> It
         yield running
 
 
-def test_words_and_images_in_turn(page: sync_api.Page, pictures: list[Path]) -> None:
-    page.get_by_label("Or words").fill("the knee")
+def ask(page: sync_api.Page, words: str) -> list[str]:
+    page.locator("#box").fill(words)
     page.keyboard.press("Enter")
+    page.locator(".words-query").get_by_text(words, exact=True).wait_for()
     settle(page)
-    by_knee = ids(page, "Results")
-    assert len(by_knee) == 20
-    assert page.inner_text("#caption") == "Words · the knee"
-    assert "knee" not in page.url
-    assert not page.locator(".act.judge").first.is_visible()
+    return ids(page)
 
-    page.get_by_label("Or words").fill("chest")
-    page.keyboard.press("Enter")
-    page.get_by_text("Words · chest").wait_for()
-    settle(page)
-    assert ids(page, "Results") != by_knee
+
+def test_words_and_images_in_turn(page: sync_api.Page, served: Served, pictures: list[Path]) -> None:
+    page.goto(f"{served.address}/?group_by=image")
+    page.locator("#drop").wait_for()
+    by_knee = ask(page, "the knee")
+    assert len(by_knee) == 20
+    assert "knee" not in page.url
+    assert page.locator("#columns .mark[aria-pressed]").count() == 0  # judgements go with images
+    assert ask(page, "chest") != by_knee
 
     page.go_back()
-    page.get_by_text("Words · the knee").wait_for()
+    page.locator(".words-query").get_by_text("the knee").wait_for()
     settle(page)
-    assert ids(page, "Results") == by_knee
-    assert page.get_by_label("Or words").input_value() == "the knee"
+    assert ids(page) == by_knee
+    assert page.locator("#box").input_value() == "the knee"
 
-    page.locator("#recent-list").get_by_text("chest", exact=True).click()
-    page.get_by_text("Words · chest").wait_for()
-    settle(page)
-    assert ids(page, "Results") != by_knee
-    page.locator("#recent-list").get_by_text("the knee").click()
-    page.get_by_text("Words · the knee").wait_for()
-    settle(page)
-    assert ids(page, "Results") == by_knee
-    assert page.locator("#recent-list li").count() == 2
-    page.reload()
-    assert not page.locator("#recent").is_visible()  # words are not stored
-    page.get_by_label("Or words").fill("the knee")
-    page.keyboard.press("Enter")
-    settle(page)
-
-    page.locator(".column .card").first.click()
+    page.locator("#columns .card").first.click()
     dialog = page.get_by_role("dialog")
-    assert "rank 1 of 20" in dialog.get_by_role("heading").inner_text()
-    assert not page.locator("#left").is_visible()
+    dialog.get_by_role("heading", name="Result 1 of 20").wait_for()
+    assert dialog.locator("cbir-viewer:visible").count() == 1
     page.keyboard.press("Escape")
     dialog.wait_for(state="hidden")
 
     choose(page, pictures[-1])
-    assert page.inner_text("#caption").startswith("Your image")
-    assert page.locator("#left").get_attribute("hidden") is not None  # until the next comparison
+    see_query(page)
+    assert page.locator(".words-query").count() == 0

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { agreementText, labelKeys, likenessText, shares } from "./static/label_shares.js";
+import { labelKeys, shares } from "./static/label_shares.js";
 
 const hits = (...labels) => labels.map((each) => ({ labels: each }));
 
@@ -26,22 +26,6 @@ test("values beyond the seventh are one part", () => {
   assert.equal(parts.length, 8);
   assert.deepEqual(parts.at(-1), { value: null, count: 2, share: 0.2 });
   assert.equal(parts.reduce((sum, { count }) => sum + count, 0), results.length);
-});
-
-test("agreement is stated with its measured share, and never as certain", () => {
-  const agreement = { key: "modality", value: "CT", agreeing: 8, answers: 10, right: 0.912, images: 132 };
-  assert.match(agreementText(agreement), /^8 of the first 10 results agree on CT: right in 91 % of 132 .* Not a diagnosis\.$/);
-  assert.match(agreementText({ ...agreement, right: 0.998 }), /right in 99 %/);
-  assert.equal(agreementText({ ...agreement, right: null, images: null }), "8 of the first 10 results agree on CT.");
-  assert.equal(agreementText(undefined), "");
-});
-
-test("likeness is in words and percent", () => {
-  assert.equal(likenessText({ likeness: 0.42, outlier: false }), "Usual for this collection: likeness 42 %");
-  assert.equal(likenessText({ likeness: 0.0123, outlier: false }), "Unusual for this collection: likeness 1.2 %");
-  assert.equal(likenessText({ likeness: 0.004, outlier: true }), "Nothing here looks like your image");
-  assert.equal(likenessText({ likeness: null, outlier: null }), "");
-  assert.equal(likenessText({}), "");
 });
 
 test("a key that every object has is missing from results without that label", () => {

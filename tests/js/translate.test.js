@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { problemText } from "./static/problem_texts.js";
-import { rerankText } from "./static/rerank_texts.js";
 import { fixed, language, tr, translator, trn } from "./static/translate.js";
 
 const german = translator("de", {
@@ -53,13 +52,3 @@ test("a problem in English is its detail", () => {
   assert.equal(problemText({}, 502), "The service responded with status 502.");
 });
 
-test("what a search says of its re-ranking keeps its values, and unknown parts", () => {
-  for (const text of [
-    "preferred to k-reciprocal on 200 images by label: mAP 0.812, P@1 0.930; without re-ranking mAP 0.710, P@1 0.930",
-    "the best in general; methods were not compared on labelled images",
-    "only 4 images: no negatives to train on; SVM re-ranking skipped",
-    "something new; SVM re-ranking skipped",
-  ]) {
-    assert.equal(rerankText(text), text);
-  }
-});

@@ -77,6 +77,7 @@ def test_log_in_search_and_log_out(
     expect(page).to_have_url(re.compile(rf"/\?image={ids[0]}"))  # where it was going
     expect(page.locator("#columns .card").first).to_be_visible()  # the search sent what it must
     assert page.evaluate("document.cookie") == ""  # no script can read it
+    page.locator("[popovertarget=more]").click()
     page.get_by_role("link", name="Account").click()
     expect(page.get_by_text(token_id)).to_be_visible()
     page.get_by_role("button", name="Log out").click()
@@ -118,7 +119,8 @@ def test_ended_session_keeps_the_uploaded_image(
     before = first.get_attribute("data-image")
     page.wait_for_load_state("networkidle")  # else a late request opens the dialog before the next search
     tokens.revoke(token_id)
-    page.get_by_label("Results", exact=True).fill("3")
+    page.keyboard.press("e")  # expert
+    page.locator("#k").fill("3")
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog", name="You are no longer logged in")
     dialog.get_by_role("button", name="Cancel").click()
@@ -138,7 +140,8 @@ def test_login_in_another_tab(
     expect(page.locator("#columns .card[data-image]").first).to_be_visible()
     page.wait_for_load_state("networkidle")
     tokens.revoke(token_id)
-    page.get_by_label("Results", exact=True).fill("3")
+    page.keyboard.press("e")  # expert
+    page.locator("#k").fill("3")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog", name="You are no longer logged in")).to_be_visible()
     other = page.context.new_page()

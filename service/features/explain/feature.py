@@ -7,10 +7,6 @@ FEATURE = Feature(
     routes=("service.features.explain.routes:blueprint",),
     access="service.features.explain.routes:RULES",
     package="service.features.explain",
-    page_parts={
-        "search.head": "explain_head.html",
-        "search.switches": "explain_button.html",
-        "search.hints": "explain_hint.html",
-        "search.keys": "explain_key.html",
-    },
+    page_modules={"search": ("explain/explain.css", "explain/explain.js")},
+    page_facts="service.features.explain.page_facts:explain_facts",
 )

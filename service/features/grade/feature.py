@@ -7,6 +7,7 @@ FEATURE = Feature(
     routes=("service.features.grade.routes:blueprint",),
     access="service.features.grade.routes:RULES",
     package="service.features.grade",
+    page_modules={"search": ("grade.js",)},
+    page_facts="service.features.grade.page_facts:grade_facts",
     search_hook="service.features.grade.search_hook:HOOK",
-    page_parts={"search.head": "grade_head.html", "search.results": "grading.html"},
 )

@@ -11,6 +11,6 @@ FEATURE = Feature(
     access="service.features.map.routes:RULES",
     menu=("service.features.map.page:MENU_PAGE",),
     package="service.features.map",
-    page_parts={"search.head": "map_head.html", "search.actions": "map_button.html"},
+    page_modules={"search": ("map_link.js",)},
     jobs={"map": "service.features.map.job:MAP"},
 )

@@ -15,14 +15,8 @@ FEATURE = Feature(
         "service.features.saved.page:COHORTS_PAGE",
     ),
     package="service.features.saved",
-    page_parts={
-        "search.head": "saved_head.html",
-        "search.actions": "save_case_button.html",
-        "search.judgements": "find_all_button.html",
-        "search.dialogs": "case_dialog.html",
-        "gallery.head": "gallery_head.html",
-        "gallery.selection": "find_all_button.html",
-    },
+    page_parts={"gallery.head": "gallery_head.html", "gallery.selection": "find_all_button.html"},
+    page_modules={"search": ("saved_search.js",)},
     tables=(
         "service.features.saved.cases.tables",
         "service.features.saved.cohorts.tables",

@@ -27,7 +27,7 @@ from service.pages.error_pages import unavailable_page
 from service.pages.page_parts import MenuPage
 
 blueprint = Blueprint("saved_page", __name__)
-CASES_PAGE = MenuPage("saved_page.show_cases", mark("Cases"), 40, of_collection=False)
+CASES_PAGE = MenuPage("saved_page.show_cases", mark("Saved"), 40, of_collection=False, in_bar=True)
 COHORTS_PAGE = MenuPage("saved_page.show_cohorts", mark("Cohorts"), 50, of_collection=False)
 
 

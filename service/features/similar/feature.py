@@ -11,5 +11,5 @@ FEATURE = Feature(
     ),
     access="service.features.similar.routes:RULES",
     package="service.features.similar",
-    page_parts={"search.head": "priors_head.html", "search.results": "priors.html"},
+    page_modules={"search": ("priors.js",)},
 )

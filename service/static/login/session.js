@@ -1,5 +1,7 @@
 // The login of a page: proves its requests, and goes on with a new login when one has ended.
 
+import { send } from "./send.js";
+
 export class Session {
   #csrf;
   #asking = null;
@@ -29,7 +31,7 @@ export class Session {
   }
 
   #send(address, options) {
-    return fetch(address, { ...options, headers: { ...options.headers, ...this.headers } });
+    return send(address, { ...options, headers: { ...options.headers, ...this.headers } });
   }
 
   /** Whether a request that was refused with `status` may succeed now, since there is another login than `sent`. */

@@ -72,7 +72,7 @@ function ask(slice, fields) {
   body.append("image", slice.file, "image"); // without its name, which may be a patient's
   if (slice.frame > 1) body.set("frame", slice.frame);
   for (const [name, value] of Object.entries(fields)) body.set(name, value);
-  return request(`${base(slice.collection)}/render`, { method: "POST", body });
+  return request("/v1/render", { method: "POST", body });
 }
 
 /** A picture without values: {size, body, factor, spacing, modality, unit, frames, windowing, rendered, bitmap}. */
@@ -149,11 +149,6 @@ export async function loadPicture(slice, { valued = false, window = null } = {})
 export function keepValues(slice, { facts, data }) {
   const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
   keep(`${keyOf(slice)}values`, async () => pictureOf(facts, bytes.buffer));
-}
-
-/** Load the record of an image {collection, id}. */
-export async function recordOf({ collection, id }, signal) {
-  return (await request(addressOf({ collection, id }, {}, ""), { signal })).json();
 }
 
 /** The stack of the series of an image of the collection, as a source; null if it is alone. */

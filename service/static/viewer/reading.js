@@ -1,13 +1,13 @@
 // The reading view: the query and one or three results on the whole screen, in step with each other.
 // openReading() below is called by a page; features add to it by reading(view) of their part, see page_parts.js.
 
-import { ApiError } from "../api.js";
+import { ApiError, record } from "../api.js";
 import { element } from "../dom.js";
 import { describe } from "../metadata.js";
 import { callParts } from "../page_parts.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
-import { loadPicture, recordOf, seriesOf } from "./picture_source.js";
+import { loadPicture, seriesOf } from "./picture_source.js";
 import "./viewer.js";
 
 const GROUP = "reading";
@@ -39,7 +39,8 @@ class Pane {
     this.viewer.source = source;
     if (source?.kind !== "image") return;
     try {
-      const stack = await seriesOf(source, await recordOf(source));
+      const image = await record(source);
+      const stack = await seriesOf(source, image);
       if (stack && this.viewer.source === source) this.viewer.source = stack;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error; // else it stays one picture
@@ -220,7 +221,7 @@ class ReadingView {
     const list = this.metadata.firstElementChild;
     this.actions.told?.(this.results[this.position]);
     try {
-      const loaded = await recordOf({ collection, id });
+      const loaded = await record({ collection, id });
       if (this.results[this.position].id === id) list.replaceChildren(...describe(loaded));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;

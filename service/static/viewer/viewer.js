@@ -141,6 +141,7 @@ export class CbirViewer extends HTMLElement {
     const isSame = this.#source && source && slices.length === slicesOf(this.#source).slices.length && slices.every((slice, at) => keyOf(slice) === keyOf(slicesOf(this.#source).slices[at]));
     this.#source = source;
     if (isSame) return this.goTo(source.kind === "stack" ? index : this.index);
+    if (this.picture && this.slice && slices[index] && keyOf(this.slice) === keyOf(slices[index])) return this.#widen(slices, index);
     Object.assign(this, { slices, index, start: index, shownIndex: -1, picture: null, place: FITTED, chosen: null });
     this.#word = source?.word ?? tr("Slice");
     this.#valued = false;
@@ -152,6 +153,16 @@ export class CbirViewer extends HTMLElement {
     this.link();
     this.redraw();
     if (slices.length) this.#load();
+  }
+
+  /** The picture that is shown is one of a stack, now that its slices are known: what the user has done to it stays. */
+  #widen(slices, index) {
+    Object.assign(this, { slices, index, start: index, shownIndex: index });
+    this.#word = this.#source.word ?? tr("Slice");
+    this.link();
+    this.#describe();
+    this.redraw();
+    this.#load();
   }
 
   get count() {

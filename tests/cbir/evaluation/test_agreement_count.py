@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +11,34 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 from sklearn.isotonic import IsotonicRegression
 
 from cbir import rerank
-from cbir.evaluation.auto_choice import LEAST_LABELLED, update_choice
-from cbir.evaluation.labelled_rows import LabelledRows, count_agreement, most_frequent, rising_blocks
+from cbir.evaluation.agreement_count import LabelNames, count_agreement, most_frequent, rising_blocks
+from cbir.evaluation.auto_choice import update_choice
+from cbir.evaluation.labelled_rows import LabelledRows
 from cbir.gallery.gallery import Gallery
-from cbir.rerank.auto import LEAST_IMAGES, AutoChoice, read_choice
+from cbir.rerank.auto import (
+    BY_IMAGE,
+    BY_PATIENT,
+    LEAST_IMAGES,
+    AgreementBlock,
+    AutoChoice,
+    Evidence,
+    read_choice,
+)
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.store.base import profile
 from tests.cbir.evaluation.test_auto_choice import filled
 from tests.cbir.store.conftest import entry
 
 Table = NDArray[np.int64]
+
+
+GROUPS = ["CT/head", "MR/head"]
 
 
 def drawn(count: int, patients: int = 0) -> tuple[Gallery, LabelledRows]:
@@ -37,26 +52,51 @@ def drawn(count: int, patients: int = 0) -> tuple[Gallery, LabelledRows]:
     return gallery, LabelledRows(np.arange(count), label, patient)
 
 
-def count_by_hand(gallery: Gallery, labelled: LabelledRows) -> Table:
-    """Count with every image of a label; images at the same place are no answers."""
+def counted(
+    gallery: Gallery, labelled: LabelledRows, indices: Any, groups: Any = None
+) -> dict[str, Evidence]:
+    """Evidence by what the answers are, of a label `kind` with the values even and odd."""
+    codes = np.zeros(len(gallery), np.int64) if groups is None else groups
+    names = LabelNames({"kind": ["even", "odd"]}, codes, GROUPS)
+    rows = np.asarray(indices, np.int64)
+    measured = count_agreement(gallery, {"kind": labelled}, names, rerank.get("none"), rows)
+    return {form: by_key["kind"] for form, by_key in measured.items()}
+
+
+def count_by_hand(gallery: Gallery, labelled: LabelledRows, one_of_each: bool = False) -> dict[str, Table]:
+    """Count with every image of a label, by the value; images at the same place are no answers."""
     vectors, count = gallery.blocks[0], len(gallery)
-    table = np.zeros((11, 2), np.int64)
+    tables = {name: np.zeros((11, 2), np.int64) for name in ("even", "odd")}
     for i in np.flatnonzero(labelled.label >= 0):
         own = labelled.patient[i]
         distances = np.linalg.norm(vectors - vectors[i], axis=1)
         allowed = [j for j in range(count) if distances[j] > 0 and (own < 0 or labelled.patient[j] != own)]
-        nearest = sorted(allowed, key=lambda j: float(distances[j]))[:10]
-        counts = Counter(int(labelled.label[j]) for j in nearest if labelled.label[j] >= 0)
+        nearest = sorted(allowed, key=lambda j: float(distances[j]))
+        if one_of_each:
+            owners = [int(labelled.patient[j]) for j in nearest]
+            nearest = [j for n, j in enumerate(nearest) if owners[n] not in owners[:n]]
+        counts = Counter(int(labelled.label[j]) for j in nearest[:10] if labelled.label[j] >= 0)
         value, agreeing = counts.most_common(1)[0]
-        table[agreeing] += 1, value == labelled.label[i]
-    return table
+        tables[("even", "odd")[value]][agreeing] += 1, value == labelled.label[i]
+    return tables
+
+
+def blocks_of(tables: dict[str, Table]) -> dict[str, Any]:
+    return {name: rising_blocks(table) for name, table in tables.items()}
+
+
+def everything(gallery: Gallery, labelled: LabelledRows) -> Any:
+    return np.flatnonzero(labelled.label >= 0)
 
 
 @pytest.mark.parametrize("patients", [0, 1])
 def test_agreement_is_counted_as_by_hand(patients: int) -> None:
     gallery, labelled = drawn(120, patients)
-    measured = count_agreement(gallery, {"kind": labelled}, rerank.get("none"), 1000, np.arange(120))
-    assert measured == {"kind": rising_blocks(count_by_hand(gallery, labelled))}
+    measured = counted(gallery, labelled, everything(gallery, labelled))
+    assert measured[BY_IMAGE].values == blocks_of(count_by_hand(gallery, labelled))
+    one_of_each = blocks_of(count_by_hand(gallery, labelled, bool(patients)))
+    assert measured[BY_PATIENT].values == one_of_each
+    assert measured[BY_IMAGE].groups == {}  # every value has enough searches
 
 
 def test_copies_are_no_answers() -> None:
@@ -66,24 +106,34 @@ def test_copies_are_no_answers() -> None:
     label[60:] = np.where(label[60:] >= 0, 1 - label[60:], -1)  # each copy has the other label
     label[90:] = label[30:60]
     mixed = LabelledRows(np.arange(120), label, np.full(120, -1))
-    measured = count_agreement(twice, {"kind": mixed}, rerank.get("none"), 120, np.arange(120))
-    assert measured == {"kind": rising_blocks(count_by_hand(twice, mixed))}
+    measured = counted(twice, mixed, everything(twice, mixed))
+    assert measured[BY_IMAGE].values == blocks_of(count_by_hand(twice, mixed))
 
 
-def test_the_same_images_in_another_order_are_drawn_by_the_order_given() -> None:
+def test_values_with_few_searches_are_counted_by_modality_and_body_part() -> None:
     gallery, labelled = drawn(120)
-    moved = np.random.default_rng(1).permutation(120)
-    other = Gallery((gallery.blocks[0][moved],), np.arange(1, 121))
-    label = LabelledRows(np.arange(120), labelled.label[moved], labelled.patient[moved])
-    none = rerank.get("none")
-    expected = count_agreement(gallery, {"kind": labelled}, none, 60, np.arange(120))
-    assert count_agreement(other, {"kind": label}, none, 60, np.argsort(moved)) == expected
-    assert count_agreement(other, {"kind": label}, none, 60, np.arange(120)) != expected
+    groups = np.arange(120) % 2
+    few = everything(gallery, labelled)[:36]
+    measured = counted(gallery, labelled, few, groups)[BY_IMAGE]
+    assert not any(block.images >= LEAST_IMAGES for blocks in measured.values.values() for block in blocks)
+    both = counted(gallery, labelled, few, np.zeros(120, np.int64))[BY_IMAGE]
+    assert sum(block.images for block in both.groups["CT/head"]) == 36
+    assert counted(gallery, labelled, few, np.full(120, -1))[BY_IMAGE].groups == {}
+    assert measured.groups == {}  # 18 of each modality are too few
 
 
 def test_too_few_images_for_ten_answers_count_for_nothing() -> None:
     gallery, labelled = drawn(8)
-    assert count_agreement(gallery, {"kind": labelled}, rerank.get("none"), 8, np.arange(8)) == {"kind": ()}
+    measured = counted(gallery, labelled, np.arange(8))
+    assert measured == {BY_IMAGE: Evidence(), BY_PATIENT: Evidence()}
+
+
+@pytest.mark.parametrize(("right", "images"), [(0, 20), (20, 20), (17, 20), (70, 86), (97, 100)])
+def test_the_interval_is_that_of_wilson(right: int, images: int) -> None:
+    block = AgreementBlock(10, images, right)
+    expected = binomtest(right, images).proportion_ci(0.95, "wilson")
+    assert block.interval == pytest.approx((expected.low, expected.high), abs=1e-4)
+    assert block.interval[0] <= block.share <= block.interval[1]
 
 
 @pytest.mark.parametrize(
@@ -128,50 +178,103 @@ def test_blocks_of_many_images_are_those_of_isotonic_regression() -> None:
     assert shares == pytest.approx(fitted, abs=1e-3)
 
 
+def confused(folder: Path, count: int) -> Collection:
+    """Images of a sure label, and of two that are drawn alike; the rarest has too few for itself."""
+    random = np.random.default_rng(0)
+    made = Collection.create(folder, profile.get("tamura"))
+    entries = []
+    for number in range(count):
+        record, vector = entry(number)
+        kind = ("sure", "sure", "benign", "malignant")[number % 4]
+        place = {"sure": 0.0, "benign": 8.0, "malignant": 8.0}[kind]
+        vector[:] = place + random.normal(size=len(vector)).astype(np.float32) * 0.3
+        labels = {"label": kind, "modality": "US", "anatomy": "breast", "patient": f"{number % 60}"}
+        entries.append((replace(record, labels=labels, patient_key=f"{number // 2:032x}"), vector))
+    with made.writer() as writer:
+        writer.add(entries)
+        writer.finish()
+    return made
+
+
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
-    made = filled(tmp_path_factory.mktemp("agreement") / "collection", LEAST_LABELLED)
+    made = confused(tmp_path_factory.mktemp("agreement") / "collection", 400)
     with made.writer() as writer:
         update_choice(made, writer)
     return made
 
 
-def agreement_of(collection: Collection, **parameters: Any) -> list[tuple[str, int, bool]]:
-    number = 3
-    _, vector = entry(number)
-    vector[:3] += 1.5
+def agreement_of(collection: Collection, place: float, **parameters: Any) -> Any:
+    _, vector = entry(3)
+    vector[:] = place
     searcher = Searcher(collection, Settings())
     answer = searcher.by_examples([], Request(**parameters), Stopwatch(), vectors=vector)
-    return [(each.value, each.answers, each.right is not None) for each in answer.agreement]
+    return next((each for each in answer.agreement if each.key == "label"), None)
 
 
-def test_an_answer_tells_what_its_first_answers_have_in_common(collection: Collection) -> None:
-    [(value, answers, measured)] = agreement_of(collection)
-    assert (value, answers, measured) == ("b", 10, True)
+def test_a_sure_value_does_not_vouch_for_others(collection: Collection) -> None:
+    sure, unsure = agreement_of(collection, 0.0), agreement_of(collection, 8.0)
+    assert (sure.value, sure.agreeing, sure.counted) == ("sure", 10, "value")
+    assert sure.low > 0.95
+    assert unsure.value in ("benign", "malignant")
+    assert unsure.right is None or unsure.high < 0.9
+    assert unsure.right is None or unsure.low <= unsure.right <= unsure.high
+
+
+@pytest.mark.parametrize("group_by", [None, "patient"])
+def test_shares_are_stated_for_images_and_for_one_of_each_patient(
+    collection: Collection, group_by: str | None
+) -> None:
+    stated = agreement_of(collection, 0.0, group_by=group_by)
+    assert stated.right is not None
+    choice = read_choice(collection.auto_choice(), "tamura")
+    blocks = choice.evidence[group_by or BY_IMAGE]["label"].values["sure"]
+    assert stated.images == blocks[-1].images
 
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"rerank": "eprf"}, {"where": ("label=b",)}, {"group_by": "label", "group_size": 10}, {"k": 9}],
+    [
+        {"rerank": "eprf"},
+        {"where": ("modality=US",)},
+        {"group_by": "label", "group_size": 10},
+        {"group_by": "patient", "group_size": 2},
+        {"k": 9},
+        {"max_distance": 100.0},
+    ],
 )
 def test_a_share_is_reported_only_for_answers_like_the_measured_ones(
     collection: Collection, parameters: dict[str, Any]
 ) -> None:
-    assert not any(measured for _, _, measured in agreement_of(collection, **parameters))
+    stated = agreement_of(collection, 0.0, **parameters)
+    assert (stated.right, stated.low, stated.high, stated.images, stated.counted) == (
+        None,
+        None,
+        None,
+        None,
+        "",
+    )
 
 
-def test_the_choice_keeps_its_agreement(collection: Collection) -> None:
+def test_the_choice_keeps_its_evidence(collection: Collection) -> None:
     choice = read_choice(collection.auto_choice(), "tamura")
-    assert sum(block.images for block in choice.agreement["label"]) == LEAST_LABELLED
+    assert set(choice.evidence) == {BY_IMAGE, BY_PATIENT}
     assert read_choice(choice.to_json(), "tamura") == choice
 
 
-@pytest.mark.parametrize("agreement", [[], {"label": 1}, {"label": [[1]]}, "x"])
-def test_agreement_that_cannot_be_read_is_no_choice(agreement: object) -> None:
-    stored = json.loads(AutoChoice("none", "x", images=5).to_json()) | {"agreement": agreement}
+@pytest.mark.parametrize("evidence", [[], {"image": 1}, {"image": {"label": [[1]]}}, "x"])
+def test_evidence_that_cannot_be_read_is_no_choice(evidence: object) -> None:
+    stored = json.loads(AutoChoice("none", "x", images=5).to_json()) | {"evidence": evidence}
     assert read_choice(json.dumps(stored), "tamura").images is None
 
 
-def test_a_small_collection_has_no_agreement(tmp_path: Path) -> None:
+def test_what_an_earlier_version_counted_is_counted_again() -> None:
+    stored = json.loads(AutoChoice("none", "x", images=5).to_json())
+    del stored["evidence"]
+    choice = read_choice(json.dumps(stored | {"agreement": {"label": [[0, 500, 450]]}}), "tamura")
+    assert (choice.method, choice.images, choice.evidence) == ("none", None, {})
+
+
+def test_a_small_collection_has_no_evidence(tmp_path: Path) -> None:
     with filled(tmp_path / "few", 30) as few, few.writer() as writer:
-        assert update_choice(few, writer).agreement == {}
+        assert update_choice(few, writer).evidence == {}

@@ -109,7 +109,7 @@ def test_the_choice_is_the_same_for_images_in_another_order(
         with filled(tmp_path / f"{backwards}", LEAST_LABELLED, patients=40, backwards=backwards) as made:
             choices.append(choose(made))
     assert choices[0] == choices[1]
-    assert choices[0].agreement
+    assert choices[0].evidence
 
 
 def test_few_labels_or_others_choose_the_default(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ RULES = {
     "GET /notes": AccessRule(Scope.search, "notes", unlimited=True),
 }
 MENU_PAGE = MenuPage("notes.show_notes", "Notes", of_collection=False)
-PAGE = """{% extends "base.html" %}{% block tools %}{% include "page_links.html" %}{% endblock %}
+PAGE = """{% extends "base.html" %}
 {% block main %}<main><ul>{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul></main>{% endblock %}"""
 
 

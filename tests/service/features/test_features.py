@@ -107,7 +107,11 @@ def test_an_eraser_that_cannot_be_imported_fails_start_and_erasures(
             "notes.no_such_module cannot be loaded",
         ),
         ("page_parts={'search.cellar': 'index.html'}", "there is no slot search.cellar"),
-        ("page_parts={'search.head': 'note.html'}", "there is no slot search.head, or no template note.html"),
+        (
+            "page_parts={'gallery.head': 'note.html'}",
+            "there is no slot gallery.head, or no template note.html",
+        ),
+        ("page_modules={'search': ('note.js',)}", "there is no page search, or no file static/note.js"),
     ],
 )
 def test_a_feature_that_does_not_fit_fails_start(
@@ -130,17 +134,25 @@ def test_a_feature_brings_files_and_parts_of_pages(
         file = install_feature.folder / folder / name
         file.parent.mkdir(parents=True)
         file.write_text(text)
-    declared = "package='notes', page_parts={'search.actions': 'note.html'}"
-    install_feature("notes", f"FEATURE = Feature(name='notes', {declared})")
+    declared = (
+        "package='notes', page_parts={'gallery.selection': 'note.html'}, "
+        "page_modules={'search': ('notes/note.js',)}, page_facts='notes:note_facts'"
+    )
+    install_feature(
+        "notes", f"def note_facts(*_): return {{'most': 7}}\nFEATURE = Feature(name='notes', {declared})"
+    )
     client = create_app(writable, settings.load(job_workers=0)).test_client()
-    with client.get("/static/notes/note.js") as answer, client.get("/static/page.js") as other:
+    with client.get("/static/notes/note.js") as answer, client.get("/static/theme.js") as other:
         assert answer.text == "// notes"
         assert answer.headers["Cache-Control"] == other.headers["Cache-Control"]
     assert client.get("/static/notes/../notes.py").status_code == 404
-    assert "<b>note</b>" in client.get("/").text
+    assert "<b>note</b>" in client.get("/gallery").text
+    page = client.get("/").text
+    assert page.index("/static/notes/note.js") < page.index("/static/search/search.js")
+    assert '"notes": {"most": 7}' in page
 
 
-@pytest.mark.parametrize("name", ["static/page.js", "static/map/map.js", "templates/index.html"])
+@pytest.mark.parametrize("name", ["static/theme.js", "static/map/map.js", "templates/index.html"])
 def test_a_file_that_another_feature_or_the_core_has_fails_start(
     writable: Path, install_feature: InstalledFeatures, name: str
 ) -> None:

@@ -1,22 +1,17 @@
 // The way from results to their places on the map.
 
-import { current } from "./collection.js";
-import { byId } from "./dom.js";
 import { mapAddress } from "./map/map_address.js";
 import { addPart } from "./page_parts.js";
-import { state } from "./search_state.js";
+import { collectionName, shownHits } from "./search/run.js";
+import { tr } from "./translate.js";
+import { html, nothing } from "./vendor/lit.js";
 
-/** Connect the link; it leads to the query and the results that are shown when it is followed. */
-function install() {
-  const link = byId("on-map");
-  for (const event of ["pointerdown", "focus", "click"]) {
-    link.addEventListener(event, () => {
-      if (!state.shown) return;
-      const { after, params } = state.shown;
-      const hits = after.results.slice(0, params.k).map(({ image_id }) => image_id);
-      link.href = mapAddress({ collection: current(), image: state.query?.image, hits });
-    });
-  }
+/** The item of the menu; it leads to the query and the results that are shown. */
+function menu(now) {
+  if (!now.answer?.results.length) return nothing;
+  const hits = shownHits(now).map(({ image_id }) => image_id);
+  const collection = now.facts.several ? collectionName() : "";
+  return html`<a id="on-map" href=${mapAddress({ collection, image: now.query?.image, hits })}>${tr("Show on the map")}</a>`;
 }
 
-addPart({ install });
+addPart({ menu });

@@ -5,9 +5,4 @@ import * as saveCase from "./cases/save_case.js";
 import * as markedResults from "./cohorts/marked_results.js";
 import { addPart } from "./page_parts.js";
 
-function install() {
-  saveCase.install();
-  markedResults.install();
-}
-
-addPart({ open: openCase, install });
+addPart({ open: openCase, actions: saveCase.button, dialogs: saveCase.dialog, marked: markedResults.button });

@@ -2,6 +2,9 @@
 
 import { session } from "./login/page_session.js";
 import { addPart } from "./page_parts.js";
+import { state, update } from "./page_state.js";
+import { tr } from "./translate.js";
+import { html, nothing } from "./vendor/lit.js";
 import { UsageQueue } from "./usage_queue.js";
 
 const HEADER = "Usage-Search"; // asks for an id of the search, and brings it
@@ -12,12 +15,10 @@ const queue = new UsageQueue();
 let shownSearch = null; // id of the search whose answers are on the page
 let timer = 0;
 
-const box = () => document.getElementById("usage"); // null if the log is off
+const isOn = () => Boolean(state.facts.parts.usage?.log);
 
 /** Headers of a search. */
-function searchHeaders() {
-  return box() ? { [HEADER]: "log" } : {};
-}
+const searchHeaders = () => (isOn() ? { [HEADER]: "log" } : {});
 
 /** Remember the id of a search that came with its answer. */
 function receive(answer, response) {
@@ -28,41 +29,24 @@ function receive(answer, response) {
 /** Log that an answer is on the page; null: none is. */
 function answer(received) {
   const id = (received && ids.get(received)) ?? null;
-  if (!box() || id === shownSearch) return;
+  if (!isOn() || id === shownSearch) return;
   shownSearch = id;
-  box().hidden = !id;
-  press(0);
+  update({ useful: 0 });
   add("shown");
 }
 
 /** Log that a result was opened: "compare", "metadata" or "viewer". */
-function openResult(kind, card) {
-  if (isReranked(card)) add(kind, card.dataset.image);
+function openResult(kind, hit) {
+  if (state.settings.view !== "before") add(kind, hit.image_id); // the list without re-ranking is another method's
 }
 
 /** Log a judgement of a result: 1, -1, or 0 for none. */
-function judge(image, value) {
-  add("relevant", image, value);
-}
-
-/** False for a card of the list before re-ranking, which is another method's. */
-function isReranked(card) {
-  if (!card.closest("#columns")) return false; // found by another search
-  const view = document.querySelector("input[name=view]:checked")?.value;
-  const before = !document.getElementById("views").hidden && view !== "after";
-  return !before || (view === "both" && card.closest(".column") === document.getElementById("columns").lastElementChild);
-}
+const judge = (image, value) => add("relevant", image, value);
 
 function add(event, image, value) {
   if (!shownSearch) return;
   queue.add({ search: shownSearch, event, image, value });
   timer ||= setTimeout(flush, DELAY);
-}
-
-function press(value) {
-  for (const button of box().querySelectorAll("[data-useful]")) {
-    button.setAttribute("aria-pressed", String(Number(button.dataset.useful) === value));
-  }
 }
 
 function flush() {
@@ -75,24 +59,24 @@ function flush() {
   }
 }
 
-/** Connect the buttons and the page's end. */
+function choose(value) {
+  const useful = state.useful === value ? 0 : value;
+  update({ useful });
+  add("useful", "", useful);
+}
+
+/** The question whether the results are useful. */
+function panels({ facts, useful, answer: shown }) {
+  if (!isOn() || !shown || !shownSearch) return nothing;
+  const button = (value, words) => html`<button class="link" type="button" data-useful=${value} aria-pressed=${String(useful === value)} @click=${() => choose(value)}>${useful === value ? "● " : ""}${words}</button>`;
+  return html`<div class="panel" id="usage" role="group" aria-label=${tr("Are these results useful?")}>${tr("Are these results useful?")} ${button(1, tr("Useful"))} ${button(-1, tr("Not useful"))}
+    <p class="hint">${tr("This service logs which results are opened and judged, not by whom.")}${facts.parts.usage.vectors ? ` ${tr("Of images that you send it keeps computed values, without the picture.")}` : ""}</p></div>`;
+}
+
+/** Connect the end of the page. */
 function install() {
-  if (!box()) return;
-  box().addEventListener("click", (event) => {
-    const button = event.target.closest("[data-useful]");
-    if (!button) return;
-    const value = button.getAttribute("aria-pressed") === "true" ? 0 : Number(button.dataset.useful);
-    press(value);
-    add("useful", "", value);
-  });
-  for (const kind of ["click", "auxclick"]) { // auxclick: the middle button
-    document.addEventListener(kind, (event) => {
-      const card = event.target.closest?.(".in-viewer")?.parentElement.querySelector(".card");
-      if (card) openResult("viewer", card);
-    });
-  }
   addEventListener("pagehide", flush);
   document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && flush());
 }
 
-addPart({ searchHeaders, receive, answer, openResult, judge, install });
+addPart({ searchHeaders, receive, answer, openResult, judge, panels, install });

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.browsing import until_viewers, viewers
+from tests.e2e.browsing import VIEWER, until, until_viewers, viewers
 
 OPAQUE_PIXELS = (
     "viewer.overlay.getContext('2d').getImageData(0, 0, viewer.overlay.width, viewer.overlay.height)"
@@ -27,9 +27,9 @@ def test_what_matches_is_shown_on_the_result_and_the_query(page):
     expect(page.locator("#explain-hint")).to_contain_text("no diagnosis")
     page.locator("#columns .card").nth(1).hover()
     expect(page.locator("#columns canvas.match")).to_have_count(1)
-    expect(page.locator("#drop canvas.match")).to_be_visible()
+    until(page, f"{VIEWER}.overlay !== null")
     assert coloured(page, "#columns canvas.match") > 100
-    page.locator("h1, #summary").first.hover(force=True)
+    page.locator(".brand").hover()
     expect(page.locator("canvas.match")).to_have_count(0)
     page.locator("#columns .card").nth(2).focus()
     expect(page.locator("#columns li:nth-child(3) canvas.match")).to_be_visible()
@@ -40,8 +40,7 @@ def test_what_matches_is_shown_on_the_result_and_the_query(page):
 
 def test_the_comparison_shows_what_matches_on_both_sides(page):
     page.locator("#start .card").first.click()
-    page.locator("#columns .card[data-image]").first.wait_for()
-    page.wait_for_load_state("networkidle")  # the cards are drawn again when another search ends
+    page.locator("#columns .card").first.wait_for()
     page.locator("#columns .card").nth(1).click()
     until_viewers(page, "viewer.picture")
     expect(page.locator(".explanation")).to_be_hidden()

@@ -8,7 +8,7 @@ import pytest
 from playwright import sync_api
 
 from cbir.system.access_rights import Scope
-from tests.e2e.browsing import SETTLED, choose, settle
+from tests.e2e.browsing import choose, settle
 from tests.e2e.test_page_axe import AXE, complaints
 from tests.service.conftest import Served, copy_folder, serving, stored_tokens
 
@@ -40,18 +40,18 @@ def ask(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
     page.get_by_role("checkbox", name="Other hospitals").check()
     settle(page)
-    page.wait_for_selector(f"{SETTLED} .elsewhere")
+    page.locator(".elsewhere").first.wait_for()
 
 
 def test_images_of_other_sites_are_marked(page: sync_api.Page, pictures: list[Path]) -> None:
     ask(page, pictures)
-    own, elsewhere = page.locator("#columns .card"), page.locator("#columns .elsewhere")
+    own, elsewhere = page.locator("#columns li:not(.elsewhere)"), page.locator("#columns .elsewhere")
     assert own.count() == elsewhere.count() == 10  # both have the same images: each is found twice
     assert elsewhere.first.locator(".site").inner_text() == "north"
     assert (
         elsewhere.first.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") > 0
     )
-    notes = page.locator("#notes").inner_text()
+    notes = page.locator("#sites").inner_text()
     assert "This hospital: 10 results" in notes
     assert "north: 10 results, 30 images searched" in notes
     assert "east gave no answer: it cannot be reached" in notes

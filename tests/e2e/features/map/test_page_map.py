@@ -113,6 +113,7 @@ def test_results_of_a_search_on_the_map(map_page: sync_api.Page, mapped: Served)
     image = "fetch('/v1/images?limit=1').then((r) => r.json()).then(({ items }) => items[0].image_id)"
     map_page.goto(f"{mapped.address}/?image={map_page.evaluate(image)}")
     map_page.wait_for_selector("#columns:not([aria-busy]) .card")
+    map_page.locator("[popovertarget=query-menu]").click()
     map_page.get_by_role("link", name="Show on the map").click()
     map_page.wait_for_selector(READY)
     assert "image=" in map_page.url

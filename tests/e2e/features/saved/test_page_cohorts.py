@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
-from tests.e2e.browsing import SETTLED, choose, until
+from tests.e2e.browsing import choose, until
 from tests.e2e.test_page_axe import AXE, complaints_dark_and_light
 from tests.service.conftest import Served
 
 
 def begin_from_search(page: sync_api.Page, title: str) -> None:
     """Mark two results, and begin a cohort with them."""
-    page.locator(".column .card").nth(1).press("y")
-    page.locator(".column .card").nth(2).press("n")
+    page.locator("#columns .card").nth(1).press("y")
+    page.locator("#columns .card").nth(2).press("n")
     page.locator("#find-all").click()
     page.locator("#begin-title").fill(title)
     page.locator("#begin-confirm").click()
@@ -94,8 +94,7 @@ def test_accessible(page: sync_api.Page, served: Served, pictures: list[Path], w
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(f"{served.address}/?k=5")
     choose(page, pictures[-1])
-    page.wait_for_selector(f"{SETTLED} .card")
-    page.locator(".column .card").nth(1).press("y")
+    page.locator("#columns .card").nth(1).press("y")
     page.locator("#find-all").click()
     page.locator("#begin-title").fill("For all")
     found = {"begin": complaints_dark_and_light(page)}

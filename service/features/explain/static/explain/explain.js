@@ -1,187 +1,98 @@
-// What matches between the query and a result: on the card under the pointer or focus, and in the comparison.
+// Why a result is similar: what matches, on the card under the pointer or focus and on the query.
 
-import { form, request } from "../api.js";
-import { current } from "../collection.js";
-import { byId, element } from "../dom.js";
+import { addressIn, form, jsonBody, request } from "../api.js";
 import { addPart } from "../page_parts.js";
-import { state } from "../search_state.js";
+import { state, update } from "../page_state.js";
+import { queryViewer } from "../search/query_viewer.js";
+import { collectionName, shownHits } from "../search/run.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
+import { html, nothing } from "../vendor/lit.js";
 import { Explanations } from "./explanations.js";
 import { cover, uncover } from "./overlay.js";
-import { heatRange, paintEdges, paintHeat } from "./paint.js";
 import { bars } from "./parts.js";
+import { paintings } from "./paintings.js";
+import { ReadingPart } from "./reading_part.js";
 
 const STORAGE_KEY = "explain";
 
 const explanations = new Explanations(load);
-const MOST_PIXELS = 256; // of a side; maps are coarse
-
+const readingPart = new ReadingPart({ explanationOf, isShown: () => isOn && isExplained(state), isOffered: () => isExplained(state), toggle });
 let shownOn = null; // the card that is explained
-let compared = null; // {view, button, box, shares}: the reading view, and what is added to it
+let isOn = remembered(STORAGE_KEY) === "on";
 
-const isOn = () => byId("explain").getAttribute("aria-pressed") === "true";
-
-/** The kind of the collection's explanations: "places", "parts", or "" for none. */
-const kind = () => byId("facts").querySelector("[data-explained]")?.dataset.explained ?? "";
+const kind = ({ facts }) => facts.parts.explain?.kind ?? "";
 
 /** True if the results of the query can be explained: not of words or several images. */
-const isExplained = () => Boolean(kind() && state.query && (state.query.image || state.query.file) && !state.query.files);
+const isExplained = (now) => Boolean(kind(now) && now.query && (now.query.image || now.query.file) && !now.query.files);
 
 async function load(query, ids) {
-  const collection = current();
   let options;
-  if (query.image) {
-    const fields = { image_id: query.image, answers: ids, ...(query.region && { region: query.region }), ...(collection && { collection }) };
-    options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields) };
-  } else {
+  if (query.image) options = jsonBody({ image_id: query.image, answers: ids, ...(query.region && { region: query.region }) });
+  else {
     const body = form(query);
     for (const id of ids) body.append("answers", id);
-    if (collection) body.set("collection", collection);
     options = { method: "POST", body };
   }
-  return (await request("/v1/explain", options)).json();
+  return (await request(addressIn(collectionName(), "explain"), options)).json();
 }
 
-/** The explanation of a card; null if there is none or another is asked for meanwhile. */
-async function explanationOf(card, isCurrent) {
-  const images = [...card.closest(".grid").querySelectorAll(".card")].map(({ dataset }) => dataset.image);
-  const explanation = await explanations.of(state.query, card.dataset.image, images);
-  return isCurrent() && explanation && !explanation.problem ? explanation : null;
+/** The explanation of a result; null if there is none. */
+export async function explanationOf(image) {
+  const images = shownHits(state).map(({ image_id }) => image_id);
+  const explanation = isExplained(state) ? await explanations.of(state.query, image, images) : null;
+  return explanation && !explanation.problem ? explanation : null;
 }
 
 async function showOn(card) {
   if (shownOn === card) return;
   hide();
-  if (!card || !isOn() || !isExplained()) return;
+  if (!card || !isOn || !isExplained(state)) return;
   shownOn = card;
-  const explanation = await explanationOf(card, () => shownOn === card);
-  if (!explanation) return;
-  const [picture, query] = [card.querySelector(".film img"), byId("picture")];
-  if (explanation.kind === "places") {
-    const range = heatRange(explanation);
-    cover(picture, (canvas) => paintHeat(canvas, explanation.answer_map, range));
-    cover(query, (canvas) => paintHeat(canvas, explanation.query_map, range));
-    return;
-  }
-  if (explanation.answer_edges) cover(picture, (canvas) => paintEdges(canvas, explanation.answer_edges));
-  if (explanation.query_edges && !state.query.region) cover(query, (canvas) => paintEdges(canvas, explanation.query_edges));
-  card.querySelector(".film")?.append(bars(explanation.shares));
+  const explanation = await explanationOf(card.dataset.image);
+  if (shownOn !== card || !explanation) return;
+  const { query, answer } = paintings(explanation, state.query);
+  if (answer) cover(card.querySelector(".film img"), answer);
+  if (queryViewer()) queryViewer().overlay = query;
+  if (explanation.shares) card.querySelector(".film").append(bars(explanation.shares));
 }
 
 function hide() {
   if (!shownOn) return;
   uncover(shownOn.querySelector(".film img"));
   shownOn.querySelector(".part-bars")?.remove();
-  uncover(byId("picture"));
+  if (queryViewer()) queryViewer().overlay = null;
   shownOn = null;
-}
-
-/** Add the switch and what it shows to the reading view. */
-function addTo(view) {
-  const button = element("button", "button small", tr("Show what matches"));
-  Object.assign(button, { type: "button", title: "H" });
-  button.addEventListener("click", toggle);
-  const opacity = Object.assign(element("input", ""), { type: "range", min: 0, max: 100, value: 100 });
-  opacity.addEventListener("input", () => {
-    for (const { viewer } of view.panes) Object.assign(viewer, { overlayOpacity: opacity.value / 100 }).redraw();
-  });
-  const shares = element("div", "part-shares");
-  const hint = element("p", "hint", tr("It shows what the search compares, and is no diagnosis."));
-  const box = element("section", "explanation", element("label", "", tr("Overlay"), " ", opacity), shares, hint);
-  box.setAttribute("aria-label", tr("What matches"));
-  view.switches.append(button);
-  view.extras.append(box);
-  view.dialog.addEventListener("cbir-slice", showInReading); // maps are of the images that were compared
-  view.dialog.addEventListener("cbir-ready", showInReading);
-  view.dialog.addEventListener("keydown", (event) => {
-    if (event.key.toLowerCase() !== "h" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input")) return;
-    event.preventDefault();
-    event.stopPropagation();
-    toggle();
-  });
-  return { view, button, box, shares };
-}
-
-/** A canvas in the form of a viewer's picture, painted by paint(canvas). */
-function overlayOf({ picture }, paint) {
-  const { width, height } = picture.size;
-  const scale = MOST_PIXELS / Math.max(width, height);
-  const canvas = document.createElement("canvas");
-  Object.assign(canvas, { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) });
-  paint(canvas);
-  return canvas;
-}
-
-/** Whether the query's viewer shows what was searched with. */
-const isQuery = ({ slice }) => Boolean(slice) && (state.query.image ? slice.id === state.query.image : slice.file === state.query.file && (slice.frame ?? 1) === (state.query.frame ?? 1));
-
-async function showInReading() {
-  if (!compared) return;
-  const { view, button, box, shares } = compared;
-  button.hidden = !isExplained();
-  button.setAttribute("aria-pressed", String(isOn()));
-  box.hidden = !view.dialog.open || !isOn() || !isExplained();
-  for (const { viewer } of view.panes) viewer.overlay = null;
-  if (box.hidden) return;
-  shares.replaceChildren();
-  const images = view.results.map(({ id }) => id);
-  const query = view.panes[0].viewer;
-  for (const pane of view.shown) {
-    const { viewer, result } = pane;
-    const explanation = await explanations.of(state.query, result.id, images);
-    if (pane.result !== result || !isOn() || !explanation || explanation.problem) continue;
-    const isFirst = pane === view.shown[0];
-    if (isFirst && explanation.shares) shares.replaceChildren(bars(explanation.shares));
-    const paint = explanation.kind === "places" ? (canvas, name) => paintHeat(canvas, explanation[`${name}_map`], heatRange(explanation)) : (canvas, name) => paintEdges(canvas, explanation[`${name}_edges`]);
-    const has = (name) => explanation.kind === "places" || explanation[`${name}_edges`];
-    if (viewer.picture && pane.image === result.id && has("answer")) viewer.overlay = overlayOf(viewer, (canvas) => paint(canvas, "answer"));
-    const isPainted = explanation.kind === "places" || !state.query.region; // edges are of the region alone
-    if (isFirst && query.picture && isQuery(query) && isPainted && has("query")) query.overlay = overlayOf(query, (canvas) => paint(canvas, "query"));
-  }
-}
-
-/** The reading view shows results. */
-function reading(view) {
-  compared ??= addTo(view);
-  showInReading();
 }
 
 /** Turn explanations on or off. */
 function toggle() {
-  if (byId("explain").hidden) return;
-  set(!isOn());
-  remember(STORAGE_KEY, isOn() ? "on" : "off");
+  isOn = !isOn;
+  remember(STORAGE_KEY, isOn ? "on" : "off");
+  hide();
+  update({});
   showOn(document.activeElement?.closest?.("#columns .card") ?? null);
-  showInReading();
+  readingPart.draw();
 }
 
-function set(on) {
-  byId("explain").setAttribute("aria-pressed", String(on));
-  byId("explain-hint").hidden = !on || byId("explain").hidden;
-  if (!on) hide();
+/** The button below the query. */
+const actions = (now) => (isExplained(now) ? html`<button class="button" type="button" id="explain" aria-pressed=${String(isOn)} @click=${toggle}>${tr("Why similar")}</button>` : nothing);
+
+/** What to do, and what it shows. */
+function panels(now) {
+  if (!isOn || !isExplained(now) || !now.answer) return nothing;
+  const words = kind(now) === "places" ? tr("Point at a result: places in colour match between it and the query, yellow best.") : tr("Point at a result: the bars show what its distance consists of, the lines the strongest edges.");
+  return html`<p class="hint" id="explain-hint">${words} ${tr("It shows what the search compares, and is no diagnosis.")}</p>`;
 }
 
-function refresh() {
-  byId("explain").hidden = !isExplained();
-  byId("explain-hint").dataset.kind = kind();
-  set(isOn());
-}
-
-/** Keys of the page. */
-const keys = () => ({ h: toggle });
-
-/** Connect the switch, the cards and the comparison. */
+/** Connect the cards. */
 function install() {
-  const columns = byId("columns");
-  set(remembered(STORAGE_KEY) === "on");
-  byId("explain").addEventListener("click", toggle);
-  const cardAt = ({ target }) => target.closest(".grid > li")?.querySelector(".card") ?? null;
-  columns.addEventListener("pointerover", (event) => showOn(cardAt(event)));
-  columns.addEventListener("focusin", (event) => showOn(cardAt(event)));
-  columns.addEventListener("pointerleave", hide);
-  columns.addEventListener("focusout", hide);
-  new MutationObserver(refresh).observe(columns, { childList: true });
+  const area = document.getElementById("found");
+  const cardAt = ({ target }) => target.closest("#columns .grid > li")?.querySelector(".card") ?? null;
+  area.addEventListener("pointerover", (event) => showOn(cardAt(event)));
+  area.addEventListener("focusin", (event) => showOn(cardAt(event)));
+  area.addEventListener("pointerleave", hide);
+  area.addEventListener("focusout", hide);
 }
 
-addPart({ keys, install, reading });
+addPart({ actions, panels, install, keys: () => ({ h: toggle }), keyWords: () => [["H", tr("Why similar: what matches, on the result under the pointer or focus")]], answer: hide, reading: (view) => readingPart.show(view) });

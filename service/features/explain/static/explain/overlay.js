@@ -1,31 +1,30 @@
-// Canvases over pictures, which show the same part of them and move with them.
+// Canvases over pictures.
 
 const MOST_PIXELS = 256; // of a side; maps are coarse
 
-/** The canvas over a picture, made when it is needed; a picture fills its parent as far as its sides allow. */
-function canvasOver(picture) {
-  const present = picture.parentElement.querySelector("canvas.match");
-  if (present) return present;
+/** A canvas of the shape of a map of `columns` by `rows`, painted by paint(canvas). */
+export function canvasFor(columns, rows, paint) {
   const canvas = document.createElement("canvas");
-  canvas.className = "match";
-  canvas.setAttribute("aria-hidden", "true");
-  picture.after(canvas);
-  const follow = () => (canvas.style.transform = picture.style.transform);
-  new MutationObserver(follow).observe(picture, { attributes: true, attributeFilter: ["style"] });
-  follow();
+  const scale = MOST_PIXELS / Math.max(columns, rows);
+  canvas.width = Math.max(1, Math.round(columns * scale));
+  canvas.height = Math.max(1, Math.round(rows * scale));
+  paint(canvas);
   return canvas;
 }
 
-/** Paint over a loaded picture by paint(canvas); nothing over one that is missing. */
-export function cover(picture, paint) {
+/** Put a canvas over a picture that fills its parent as far as its sides allow; nothing over one that is missing. */
+export function cover(picture, canvas) {
   const { naturalWidth: width, naturalHeight: height } = picture;
-  if (!width || picture.hidden) return;
-  const canvas = canvasOver(picture);
-  const scale = MOST_PIXELS / Math.max(width, height);
-  canvas.width = Math.max(1, Math.round(width * scale));
-  canvas.height = Math.max(1, Math.round(height * scale));
-  paint(canvas);
-  canvas.hidden = false;
+  if (!width) return;
+  uncover(picture);
+  canvas.className = "match";
+  canvas.setAttribute("aria-hidden", "true");
+  const place = () => {
+    const side = Math.max(width, height);
+    Object.assign(canvas.style, { width: `${(100 * width) / side}%`, height: `${(100 * height) / side}%` });
+  };
+  place();
+  picture.after(canvas);
 }
 
 /** Take away what covers a picture. */

@@ -2,7 +2,7 @@
 
 import * as address from "../address.js";
 import { request } from "../api.js";
-import { keepQuery } from "../search_state.js";
+import { keepQuery } from "../search/run.js";
 import { addressParams, historyEntry } from "./case_content.js";
 
 /** The query of a case that no address contains: words, or the stored picture; null for an image of the collection. */

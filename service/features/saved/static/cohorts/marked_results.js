@@ -1,11 +1,9 @@
 // The way from judged results to a cohort of all images like the relevant ones.
 
-import { current } from "../collection.js";
-import { byId } from "../dom.js";
-import * as feedback from "../feedback.js";
-import * as filters from "../filters.js";
-import { parse } from "../rounds.js";
-import { state } from "../search_state.js";
+import { asText, parse } from "../rounds.js";
+import { collectionName } from "../search/run.js";
+import { tr } from "../translate.js";
+import { html } from "../vendor/lit.js";
 import { openCohorts } from "./start_cohort.js";
 
 /** The images that a cohort begins with: the query, if it is one of the collection, and the judged results. */
@@ -17,10 +15,8 @@ export function startOf({ query, marks, collection, where }) {
   return { collection, where, relevant: isExample ? [...new Set([query.image, ...relevant])] : relevant, irrelevant };
 }
 
-/** Connect the button. */
-export function install() {
-  byId("find-all").addEventListener("click", () => {
-    const start = startOf({ query: state.query, marks: feedback.kept().marks, collection: current(), where: filters.read() });
-    if (start.relevant.length) openCohorts(start);
-  });
+/** The button of the bar of judgements. */
+export function button({ query, marks, settings }) {
+  const start = startOf({ query, marks: asText(marks), collection: collectionName(), where: settings.where });
+  return html`<button class="button" type="button" id="find-all" ?disabled=${!start.relevant.length} @click=${() => openCohorts(start)}>${tr("Find all of these …")}</button>`;
 }

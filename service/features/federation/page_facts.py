@@ -1,0 +1,11 @@
+"""What the search page is told about other sites."""
+
+from typing import Any
+
+from cbir.search import Searcher
+from cbir.settings import Settings
+
+
+def federation_facts(_searcher: Searcher, settings: Settings) -> dict[str, Any]:
+    """Return the names of the other sites."""
+    return {"sites": list(settings.sites)}

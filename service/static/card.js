@@ -1,0 +1,43 @@
+// A card: the picture of an image, what it shows, and whom. All pages draw images of a collection with it.
+
+import { factsOf, titleOf } from "./card_words.js";
+import { tr } from "./translate.js";
+import { html, nothing } from "./vendor/lit.js";
+
+/** All labels, for the tip of a card. */
+const tip = ({ card, labels = {} }) => [card?.series_description, ...Object.entries(labels).map(([key, value]) => `${key}: ${value}`)].filter(Boolean).join("\n");
+
+/** A picture that is replaced by words if it cannot be loaded. */
+export function picture(address, { lazy = true } = {}) {
+  const gone = ({ target }) => target.parentElement.classList.add("gone");
+  const loaded = ({ target }) => target.parentElement.classList.remove("gone");
+  return html`<img src=${address} alt="" loading=${lazy ? "lazy" : "eager"} decoding="async" draggable="false" @error=${gone} @load=${loaded} /><span class="missing">${tr("Picture no longer available")}</span>`;
+}
+
+/**
+ * A card of a hit. href: of its link; number: beside the picture, "" for none; slice: {number, count, address} that is shown in
+ * place of its own; marked: 1, -1 or 0, null where nothing is judged; frame: {x, y, width, height} in parts of the picture;
+ * over, below: templates on the picture, and below the words; actions: {open, mark, search}, called with the hit and the event.
+ */
+export function card(hit, { href, number = "", slice = null, marked = null, over = nothing, below = nothing, actions = {} }) {
+  const title = titleOf(hit);
+  const place = slice ?? (hit.card?.slice?.count > 1 ? hit.card.slice : null);
+  const open = (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button || !actions.open) return;
+    event.preventDefault();
+    actions.open(hit, event);
+  };
+  const mark = (value, sign, words) =>
+    html`<button class="mark" type="button" tabindex="-1" aria-pressed=${String(marked === value)} title=${words} aria-label=${`${words}: ${title}`} @click=${() => actions.mark(hit, value)}>${sign}</button>`;
+  return html`<a class="card" draggable=${place ? "false" : nothing} href=${href} data-image=${hit.image_id} title=${tip(hit)} @click=${open}>
+      <span class="film" data-stack=${place ? hit.image_id : nothing}>${picture(slice?.address ?? hit.links.thumbnail)}${over}
+        ${number === "" ? nothing : html`<span class="number">${number}</span>`}
+        ${hit.match ? html`<svg class="match-frame" viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"><rect x=${hit.match.x} y=${hit.match.y} width=${hit.match.width} height=${hit.match.height}></rect></svg>` : nothing}
+        ${place ? html`<span class="slice">${tr("{number} of {count}", place)}</span>` : nothing}
+      </span>
+      <span class="words"><b>${title}</b><span class="facts">${factsOf(hit).join(" · ")}</span></span></a>
+    ${marked === null && !actions.search ? nothing : html`<span class="marks">
+      ${marked === null ? nothing : html`${mark(1, "✓", tr("Like this"))}${mark(-1, "✕", tr("Not like this"))}`}
+      ${actions.search ? html`<button class="mark" type="button" tabindex="-1" title=${tr("Search with this image")} aria-label=${`${tr("Search with this image")}: ${title}`} @click=${() => actions.search(hit)}>⌕</button>` : nothing}
+    </span>`}${below}`;
+}

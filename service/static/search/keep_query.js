@@ -1,0 +1,61 @@
+// The query and marks over a reload: in this browser alone, and only if the user wants it.
+
+import { state } from "../page_state.js";
+import { asText, parse } from "../rounds.js";
+import { remember, remembered } from "../theme.js";
+
+const CHOICE = "keep-query";
+const [DATABASE, STORE, KEY] = ["cbir", "kept", "query"];
+
+/** Whether the user wants it. */
+export const isOn = () => remembered(CHOICE) === "yes";
+
+function opened() {
+  return new Promise((resolve, reject) => {
+    const request = indexedDB.open(DATABASE, 1);
+    request.addEventListener("upgradeneeded", () => request.result.createObjectStore(STORE));
+    request.addEventListener("success", () => resolve(request.result));
+    request.addEventListener("error", () => reject(request.error));
+  });
+}
+
+/** Do one thing with the store; nothing where storage is disabled or full. */
+async function withStore(mode, act) {
+  try {
+    const database = await opened();
+    const request = act(database.transaction(STORE, mode).objectStore(STORE));
+    return await new Promise((resolve, reject) => {
+      request.addEventListener("success", () => resolve(request.result));
+      request.addEventListener("error", () => reject(request.error));
+    }).finally(() => database.close());
+  } catch {
+    return undefined;
+  }
+}
+
+const forget = () => withStore("readwrite", (store) => store.delete(KEY));
+
+/** Turn it on or off; off, what was kept is forgotten. */
+export function choose(on) {
+  remember(CHOICE, on ? "yes" : "no");
+  if (on) keep();
+  else forget();
+}
+
+let kept = null; // what was written last
+
+/** Keep the query, its collection, and the marks of now. */
+export function keep() {
+  const { query, marks, rounds, facts } = state;
+  if (!isOn() || (kept?.query === query && kept.marks === marks && kept.rounds === rounds)) return;
+  const before = kept;
+  kept = { query, marks, rounds };
+  if (query) withStore("readwrite", (store) => store.put({ query, collection: facts.collection, marks: asText(marks), rounds }, KEY));
+  else if (before?.query) forget(); // a new search; at first what is kept is taken up again
+}
+
+/** What was kept of a collection, to start with: {query, marks, rounds}; null if there is nothing. */
+export async function restored(collection) {
+  const found = isOn() ? await withStore("readonly", (store) => store.get(KEY)) : null;
+  return found?.collection === collection ? { query: found.query, marks: parse(found.marks), rounds: found.rounds } : null;
+}

@@ -1,0 +1,127 @@
+// Queries from the user: files that are chosen, dropped or pasted; an id, a link or words in the box; a picture that is dragged here.
+
+import * as address from "../address.js";
+import { addressIn, ApiError, request } from "../api.js";
+import { droppedFiles } from "../dropped_files.js";
+import { InputError } from "../input_error.js";
+import { state, update } from "../page_state.js";
+import { tr } from "../translate.js";
+import { kindOf } from "./box_text.js";
+import { addressOf, changeCollection, collectionName, openAddress, showError, startSearch } from "./run.js";
+
+let reading = 0; // the latest choice of files; earlier ones that are still read do not matter
+
+/** Search with files of the user, or say why not. */
+export async function openFiles(promised) {
+  const number = ++reading;
+  try {
+    const files = [...(await promised)].filter(({ name }) => !name.startsWith("."));
+    if (!files.length) return;
+    const { readFiles } = await import("../read_files.js");
+    const query = await readFiles(files, { ofSeries: state.facts.of_series, maxBytes: state.facts.max_upload_bytes });
+    if (number === reading) startSearch(query);
+  } catch (error) {
+    if (number !== reading) return;
+    const unread = new ApiError(tr("The files cannot be read"), tr("The browser cannot read them. Copy them to a local folder and try again."));
+    showError(error instanceof InputError ? new ApiError(error.title, error.message) : error instanceof DOMException ? unread : error);
+  }
+}
+
+async function openImage({ collection, id }) {
+  if (collection && collection !== collectionName()) await changeCollection(collection);
+  if (!collection || collection === collectionName()) startSearch({ image: id });
+}
+
+/** Search with an image in the middle of the study of a UID. */
+async function openUid(uid) {
+  const { items } = await (await request(addressIn(collectionName(), "images", { study: uid, sort: "slices", limit: 1000 }), {})).json();
+  if (items.length) return startSearch({ image: items[items.length >> 1].image_id });
+  refuse(tr("No such study here"), tr("No study of this collection has the UID {uid}.", { uid }));
+}
+
+const refuse = (title, message) => showError(new ApiError(title, message));
+
+/** Search with what was typed or pasted: an id, a link of this service, a UID, or words. */
+export async function openText(typed) {
+  const text = typed.trim();
+  if (!text) return;
+  const found = kindOf(text, location.origin);
+  update({ problem: null });
+  if (found.kind === "image") return openImage(found);
+  if (found.kind === "page") {
+    history.pushState({}, "", address.write(found.params));
+    return openAddress();
+  }
+  if (found.kind === "other") return location.assign(found.path);
+  if (found.kind === "site") return refuse(tr("A picture of another site cannot be opened by its link"), tr("The page may not load from {host}. Copy the picture there and paste it here, or save it and drop the file.", found));
+  if (found.kind === "uid") return openUid(found.uid).catch(showError);
+  if (!state.facts.by_text) return refuse(tr("Words cannot be searched here"), tr("This collection is searched by pictures. Drop or paste one, or type the id of an image."));
+  if (text.length > state.facts.max_text) return refuse(tr("The text is too long"), tr("A search takes {count} characters.", { count: state.facts.max_text }));
+  startSearch({ text });
+}
+
+/** {image, collection} of a dragged link or card of this page; else the text that was dragged. */
+function draggedText(transfer) {
+  return (transfer.getData("text/uri-list") || transfer.getData("text/plain")).split("\n")[0].trim();
+}
+
+function dropped({ dataTransfer }) {
+  const text = draggedText(dataTransfer); // a picture dragged from the page also carries its file
+  if (text && kindOf(text, location.origin).kind !== "site") return openText(text);
+  if (dataTransfer.files.length) return openFiles(droppedFiles(dataTransfer));
+  if (text) openText(text);
+}
+
+const isField = (target) => target.closest?.("input:not([type=checkbox], [type=radio], [type=range]), textarea");
+
+/** Connect the box, the choice of files, dropping and pasting. */
+export function install() {
+  const box = document.getElementById("box");
+  const file = document.getElementById("file");
+  document.getElementById("ask").addEventListener("submit", (event) => {
+    event.preventDefault();
+    openText(box.value);
+  });
+  document.getElementById("choose").addEventListener("click", () => file.click());
+  const folder = document.getElementById("folder");
+  document.getElementById("choose-folder").addEventListener("click", () => folder.click());
+  for (const input of [file, folder]) {
+    input.addEventListener("change", () => {
+      openFiles([...input.files]);
+      input.value = ""; // so that choosing the same file again is a change
+    });
+  }
+  document.getElementById("collections")?.addEventListener("click", (event) => {
+    const link = event.target.closest("[data-collection]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    changeCollection(link.dataset.collection);
+  });
+  for (const kind of ["dragenter", "dragover"]) {
+    document.addEventListener(kind, (event) => {
+      event.preventDefault();
+      if (!state.dragging) update({ dragging: true });
+    });
+  }
+  document.addEventListener("dragleave", (event) => !event.relatedTarget && update({ dragging: false }));
+  document.addEventListener("dragend", () => update({ dragging: false }));
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    update({ dragging: false });
+    dropped(event);
+  });
+  document.addEventListener("paste", (event) => {
+    const files = [...(event.clipboardData?.files ?? [])];
+    const text = event.clipboardData?.getData("text/plain").trim();
+    if (!files.length && (!text || (isField(event.target) && event.target !== box))) return;
+    event.preventDefault();
+    if (files.length) return openFiles(files);
+    box.value = text;
+    const { kind } = kindOf(text, location.origin);
+    if (kind === "words") box.focus(); // Enter searches
+    else openText(text);
+  });
+}
+
+/** The address of a search with an image, for links. */
+export const linkTo = (image) => addressOf({ image });

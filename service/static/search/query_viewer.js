@@ -1,0 +1,116 @@
+// The viewer of the query: what it shows, and what the user does in it.
+
+import { record } from "../api.js";
+import { fileKind } from "../file_kind.js";
+import { state, update } from "../page_state.js";
+import { tr } from "../translate.js";
+import { seriesOf } from "../viewer/picture_source.js";
+import { changePart, collectionName } from "./run.js";
+
+const SEARCH_DELAY = 400; // ms from the last step through a stack to its search
+const IN_BROWSER = ["png", "jpeg", "bmp"]; // kinds that the browser shows by itself
+
+const kinds = new WeakMap(); // of files
+let timer = null;
+
+/** Note the kind of a query's file; a file of a kind that the browser does not show waits for the values of its answer. */
+async function noteKind(file) {
+  kinds.set(file, fileKind(new Uint8Array(await file.slice(0, 512).arrayBuffer()), file.name));
+  update({});
+}
+
+/** The query as the source of a viewer; null for words and whole series. */
+export function sourceOf({ image, file, frame, slices, slice, places, files, series, window }) {
+  const collection = collectionName();
+  if (image) return { kind: "image", collection, id: image, window };
+  if (!file || series) return null;
+  if (slices) return { kind: "stack", collection, slices: slices.map((each, index) => ({ file: each, ...places?.[index] })), index: slice, window };
+  if (files) return { kind: "stack", collection, slices: files.map((each) => ({ file: each })), index: files.indexOf(file), word: tr("Example") };
+  return { kind: "file", collection, file, frame, window };
+}
+
+/** A key that is the same for queries that show the same pictures. */
+const shownKey = (query) => query.slices ?? query.files ?? query.file ?? query.image;
+
+let last = { key: null, source: null };
+
+/** The source of the viewer for a state: {source, small, waits}; waits: its picture comes with the answer. */
+export function viewerSource({ query, answer, shownQuery, busy }) {
+  const { file } = query;
+  if (file && !kinds.has(file)) {
+    kinds.set(file, "");
+    noteKind(file);
+  }
+  const answered = Boolean(answer) && shownQuery === query;
+  const waits = Boolean(file) && !IN_BROWSER.includes(kinds.get(file)) && !answered && Boolean(busy) && last.key !== shownKey(query);
+  if (waits) return { source: null, small: "", waits };
+  if (last.key !== shownKey(query)) {
+    last = { key: shownKey(query), source: sourceOf(query) };
+    if (query.image) loadStack(query.image, last);
+  }
+  return { source: last.source, small: "", waits: false };
+}
+
+/** Make the series of an image of the collection the stack of the viewer. */
+async function loadStack(id, wanted) {
+  try {
+    const image = { collection: collectionName(), id };
+    const source = await seriesOf(image, await record(image));
+    if (!source || last !== wanted) return;
+    wanted.source = source;
+    update({});
+  } catch {
+    // without them it is one picture
+  }
+}
+
+function searchSlice(event) {
+  const { slice, byUser, index } = event.detail;
+  const { query } = state;
+  clearTimeout(timer);
+  if (!byUser || !query || query.files) return;
+  timer = setTimeout(() => {
+    if (query !== state.query) return;
+    if (query.image) changePart({ image: slice.id, region: null });
+    else if (query.slices) changePart({ file: query.slices[index], slice: index, region: null });
+    else changePart({ frame: index + 1, region: null });
+    last.key = shownKey(state.query);
+  }, SEARCH_DELAY);
+}
+
+function searchRegion({ detail, target }) {
+  const { size } = target.picture ?? {};
+  if (!detail || !size) return state.query.region && changePart({ region: null });
+  const region = [detail.x * size.width, detail.y * size.height, detail.width * size.width, detail.height * size.height].map(Math.round);
+  changePart({ region });
+}
+
+/** A window changes the picture alone, until the user searches in it. */
+function noteWindow({ detail }) {
+  const { query, facts } = state;
+  const searchable = query.file && !query.files && !facts.of_series && detail.picture?.windowing;
+  update({ otherWindow: searchable && String(detail.window) !== String(query.window ?? null) ? { window: detail.window } : null });
+}
+
+/** The region of a query in parts of its picture of a size {width, height}, null without one. */
+export function regionParts({ region } = {}, { width, height } = {}) {
+  return region && width ? { x: region[0] / width, y: region[1] / height, width: region[2] / width, height: region[3] / height } : null;
+}
+
+const showRegion = (viewer) => (viewer.region = regionParts(state.query ?? {}, viewer.picture?.size));
+
+/** Show the region that the query has by now. */
+export const refreshRegion = () => queryViewer() && showRegion(queryViewer());
+
+/** Connect the viewer when it is drawn. */
+export function connectViewer(viewer) {
+  if (!viewer || viewer.dataset.connected) return;
+  viewer.dataset.connected = "yes";
+  viewer.addEventListener("cbir-slice", searchSlice);
+  viewer.addEventListener("cbir-region", searchRegion);
+  viewer.addEventListener("cbir-window", noteWindow);
+  viewer.addEventListener("cbir-ready", () => showRegion(viewer));
+}
+
+/** The viewer of the query, null without one. */
+export const queryViewer = () => document.querySelector("#side cbir-viewer");

@@ -1,0 +1,220 @@
+// Running searches: with a new query, with judgements, or again after a change of the settings.
+
+import * as address from "../address.js";
+import { ApiError, request } from "../api.js";
+import { membersOf, nextSize } from "../group_members.js";
+import { withFileNames } from "../input_error.js";
+import { callParts } from "../page_parts.js";
+import { state, update } from "../page_state.js";
+import { asText, parse, without } from "../rounds.js";
+import { tr } from "../translate.js";
+import { addressFields, defaultSettings, queryOf, searchedMarks, searchFields, settingsOf } from "./search_fields.js";
+import { sendSearch } from "./send_search.js";
+
+const UPLOAD_PART = 0.9; // of the progress; the rest is the search
+
+const queries = []; // by file or text, which no address contains: for the browser's back button
+let running = new AbortController();
+
+/** Ends the requests that run; returns the signal of the next ones. */
+function restart() {
+  running.abort();
+  running = new AbortController();
+  return running.signal;
+}
+
+/** Keep a query for the history; returns its number. */
+export function keepQuery(query) {
+  if (!queries.includes(query)) queries.push(query);
+  return queries.indexOf(query);
+}
+
+/** The name of the collection for addresses of the API. */
+export const collectionName = () => state.facts.collection;
+
+/** The address of the page for a query: that of now, another one, or none. */
+export const addressOf = (query) => address.write(addressFields({ ...state, rounds: query === state.query ? state.rounds : [] }, query));
+
+function entryOf(query) {
+  return query && !query.image ? { file: keepQuery(query) } : {};
+}
+
+/** Put the rounds and marks into the entry of the history that is shown. */
+export function keepMarks() {
+  history.replaceState({ ...history.state, rounds: state.rounds, marks: asText(state.marks) }, "", addressOf(state.query));
+}
+
+/** Search with a new query, as a new history entry. */
+export function startSearch(query) {
+  update({ query, marks: new Map(), rounds: [], sheet: false });
+  history.pushState(entryOf(query), "", addressOf(query));
+  return run();
+}
+
+/** Show the start page, as a new history entry. */
+export function startAgain() {
+  restart();
+  update({ query: null, answer: null, problem: null, busy: null, marks: new Map(), rounds: [], sheet: false });
+  callParts("answer", null);
+  history.pushState({}, "", addressOf(null));
+}
+
+/** Change settings and search again. */
+export function changeSettings(changes) {
+  update({ settings: { ...state.settings, ...changes } });
+  history.replaceState(history.state, "", addressOf(state.query));
+  return run();
+}
+
+/** Change what is shown of the results, without a search. */
+export function changeView(view) {
+  update({ settings: { ...state.settings, view } });
+  history.replaceState(history.state, "", addressOf(state.query));
+}
+
+/** Search with another part of the query: a region, a window, a slice or frame. */
+export function changePart(part) {
+  update({ query: { ...state.query, ...part }, marks: new Map(), rounds: [] });
+  history.pushState(entryOf(state.query), "", addressOf(state.query));
+  return run();
+}
+
+/** Search again with all marks, as a new history entry. */
+export function refine() {
+  if (!state.query || state.query.text || asText(state.marks) === searchedMarks(state)) return;
+  searchRound(state.marks.size ? [...state.rounds, asText(state.marks)] : []);
+}
+
+/** Search again without the judgements of one round, as a new history entry. */
+export function undoRound(index) {
+  searchRound(without(state.rounds, index));
+}
+
+function searchRound(rounds) {
+  update({ rounds, marks: parse(rounds.at(-1) ?? "") });
+  history.pushState({ ...entryOf(state.query), round: (history.state?.round ?? 0) + 1, rounds, marks: asText(state.marks) }, "", addressOf(state.query));
+  run();
+}
+
+/** Mark a result as like the query (1) or not (-1); the same mark again takes it away. */
+export function mark(image, value) {
+  const marks = new Map(state.marks);
+  if (marks.get(image) === value) marks.delete(image);
+  else marks.set(image, value);
+  update({ marks });
+  callParts("judge", image, marks.get(image) ?? 0);
+  keepMarks();
+}
+
+/** Take all marks away; results of a search with some are searched again. */
+export function clearMarks() {
+  for (const image of state.marks.keys()) callParts("judge", image, 0);
+  update({ marks: new Map() });
+  if (state.rounds.length) searchRound([]);
+  else keepMarks();
+}
+
+const fieldsNow = () => {
+  const fields = searchFields(state, Object.assign({}, ...callParts("searchFields", state)));
+  const include = ["cards", ...(state.query.text || fields.rerank === "none" || fields.federated ? [] : ["before"])];
+  return { ...fields, include: [...include, ...callParts("include", state).flat()] };
+};
+
+/** Search with the present query and settings; an error keeps the results that are shown. */
+export async function run() {
+  const { query } = state;
+  if (!query) return;
+  const signal = restart();
+  const fields = fieldsNow();
+  const busy = (share) => signal.aborted || update({ busy: { share } });
+  update({ busy: { share: query.file ? 0 : UPLOAD_PART }, problem: null, notice: "" });
+  try {
+    const answer = await sendSearch(query, fields, { collection: collectionName(), facts: state.facts, signal, onProgress: (share) => busy(share * UPLOAD_PART) });
+    if (signal.aborted) return;
+    update({ answer, fields, shownQuery: query, busy: null, members: new Map(), chosen: null });
+    callParts("answer", answer, { query, signal });
+  } catch (error) {
+    if (error.name === "AbortError" || signal.aborted) return;
+    if (error instanceof ApiError && query.file) error.message = withFileNames(error.message, query);
+    showError(error);
+  }
+}
+
+/** Say what went wrong, beside the results. */
+export function showError(error) {
+  const isKnown = Boolean(error.title);
+  if (!isKnown) console.error(error);
+  const title = isKnown ? error.title : tr("Something went wrong on this page");
+  const message = isKnown ? error.message : tr("Reload the page and search again.");
+  update({ busy: null, problem: { title, message, temporary: Boolean(error.temporary), status: error.status ?? 0 } });
+}
+
+/** Show more of the group of a result. */
+export async function showMore(hit) {
+  const shown = state.members.get(hit.image_id);
+  const whole = { ...hit, members: shown?.members ?? [], group: shown?.group ?? hit.group };
+  try {
+    const fields = { ...state.fields, include: ["cards"], group_size: nextSize(whole) };
+    const answer = await sendSearch(state.shownQuery, fields, { collection: collectionName(), facts: state.facts, signal: running.signal });
+    update({ members: new Map(state.members).set(hit.image_id, membersOf(whole, answer.results)) });
+  } catch (error) {
+    if (error.name !== "AbortError") showError(error);
+  }
+}
+
+/** The results in the order and the list that is shown: those of a group after its best one. */
+export function shownHits({ answer, settings, members, facts }, list = settings.view) {
+  if (!answer) return [];
+  const hits = list === "before" && answer.before ? answer.before.results.slice(0, Math.min(settings.k, facts.max_results)) : answer.results;
+  return hits.flatMap((hit) => [hit, ...(members.get(hit.image_id)?.members ?? [])]);
+}
+
+/** Go to another collection with the query, if it is a file or words. */
+export async function changeCollection(name) {
+  const signal = restart();
+  try {
+    const facts = await loadFacts(name, signal);
+    if (signal.aborted) return;
+    const { query } = state;
+    const kept = query?.image ? null : query;
+    update({ facts, settings: { ...defaultSettings(facts), k: state.settings.k }, query: kept, answer: null, marks: new Map(), rounds: [], problem: null, busy: null });
+    history.pushState(entryOf(kept), "", addressOf(kept));
+    run();
+  } catch (error) {
+    if (error.name !== "AbortError") showError(error);
+  }
+}
+
+async function loadFacts(collection, signal) {
+  const html = await (await request(`/?${new URLSearchParams({ collection })}`, { signal })).text();
+  const page = new DOMParser().parseFromString(html, "text/html");
+  for (const id of ["pages", "more-pages", "collections"]) document.getElementById(id)?.replaceChildren(...page.getElementById(id).childNodes);
+  document.querySelector("#collection span").textContent = collection;
+  return factsOf(page);
+}
+
+/** What the service says of the collection of a page. */
+export function factsOf(page) {
+  return { ...JSON.parse(page.getElementById("search").dataset.facts), several: Boolean(page.getElementById("collections")) };
+}
+
+/** Run the search of the address, on loading and on history navigation. */
+export async function openAddress() {
+  const params = address.read();
+  if (params.collection && params.collection !== state.facts.collection) {
+    const signal = restart();
+    try {
+      update({ facts: await loadFacts(params.collection, signal) });
+    } catch (error) {
+      if (!signal.aborted) showError(error);
+      return;
+    }
+  }
+  const query = queryOf(params) ?? queries[history.state?.file] ?? null;
+  const rounds = history.state?.rounds ?? (params.said ? [params.said] : []);
+  update({ settings: settingsOf(params, state.facts), query, rounds, marks: parse(history.state?.marks ?? rounds.at(-1) ?? ""), problem: null });
+  if (query) return run();
+  restart();
+  update({ answer: null, busy: null });
+  callParts("answer", null);
+}

@@ -1,0 +1,85 @@
+// The search page: its state, what draws it, and what changes it.
+
+import "../shell.js";
+import "../viewer/viewer.js";
+import { callParts } from "../page_parts.js";
+import { state, subscribe, update } from "../page_state.js";
+import { remember, remembered } from "../theme.js";
+import { html, render } from "../vendor/lit.js";
+import { found } from "./found.js";
+import * as keepQuery from "./keep_query.js";
+import * as keys from "./keys.js";
+import * as openQuery from "./open_query.js";
+import { factsOf, openAddress, run, showError } from "./run.js";
+import * as scrub from "./scrub.js";
+import { defaultSettings } from "./search_fields.js";
+import { side } from "./side.js";
+
+const byId = (id) => document.getElementById(id);
+const facts = factsOf(document);
+
+Object.assign(state, {
+  facts, // what the service says of the collection
+  settings: defaultSettings(facts), // of searches: k, rerank, parameters, where, group, ownStudy, anywhere, view
+  query: null, // {image} of the collection, {text}, or {file, frame, window, slices, files} of the user; images may have a region
+  answer: null, // of the API, to the search with shownQuery and fields
+  shownQuery: null,
+  fields: null,
+  members: new Map(), // further results of groups, by their best one
+  slices: new Map(), // slices of series that cards show, by image
+  marks: new Map(), // 1 or -1 by image
+  rounds: [], // as text: the marks of each search so far
+  busy: null, // {share} of a search that runs
+  problem: null, // {title, message, temporary}
+  notice: "",
+  expert: remembered("expert") === "yes",
+  small: remembered("small-cards") === "yes",
+  dragging: false,
+  sheet: false, // whether the query's tools are open on a phone
+});
+
+subscribe((now) => {
+  document.body.classList.toggle("started", Boolean(now.query));
+  document.body.classList.toggle("expert-on", now.expert);
+  byId("box").value = document.activeElement === byId("box") ? byId("box").value : (now.query?.text ?? byId("box").value);
+  render(side(now), byId("side"));
+  render(found(now), byId("found"));
+  render(html`${keys.helpDialog(now)}${callParts("dialogs", now)}`, byId("over"));
+  keepQuery.keep();
+  if (now.answer && now.painted !== now.answer) requestAnimationFrame(() => requestAnimationFrame(() => update({ painted: now.answer })));
+});
+
+function installMenu() {
+  byId("expert").checked = state.expert;
+  byId("expert").addEventListener("change", ({ target }) => {
+    remember("expert", target.checked ? "yes" : "no");
+    update({ expert: target.checked });
+  });
+  byId("keep").checked = keepQuery.isOn();
+  byId("keep").addEventListener("change", ({ target }) => keepQuery.choose(target.checked));
+}
+
+async function start() {
+  await Promise.all(callParts("open"));
+  const words = new URLSearchParams(location.search).get("q");
+  const kept = words || location.search.includes("image=") ? null : await keepQuery.restored(facts.collection);
+  await openAddress();
+  if (words) return openQuery.openText(words);
+  if (kept && !state.query) {
+    update(kept);
+    await run();
+  } else if (kept?.query && String(kept.query.image) === String(state.query?.image)) update({ marks: kept.marks });
+}
+
+installMenu();
+openQuery.install();
+keys.install();
+scrub.install(byId("found"));
+callParts("install", { showError });
+addEventListener("popstate", openAddress);
+start()
+  .catch(showError)
+  .finally(() => {
+    performance.mark("ready");
+    (globalThis.requestIdleCallback ?? setTimeout)(() => import("../read_files.js")); // before it is needed
+  });

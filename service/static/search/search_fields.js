@@ -1,0 +1,86 @@
+// What a search asks for, from the state of the page: the fields of the API, and the address of the page. Without the document.
+
+import { parse } from "../rounds.js";
+
+const MAX_IN_ADDRESS = 40; // judgements; more make the address too long, and stay in the history entry
+export const ALL_IMAGES = "image"; // in place of a grouping
+
+/** The settings of a search as they are without a choice of the user. */
+export function defaultSettings({ k, rerank }) {
+  return { k, rerank, parameters: {}, where: [], group: "patient", ownStudy: false, anywhere: false, view: "after" };
+}
+
+/** Judgements of a text of rounds.js in the form of the API. */
+export const judgements = (text) => [...parse(text)].map(([image_id, relevance]) => ({ image_id, relevance }));
+
+/** The judgements of the search that is shown, as text. */
+export const searchedMarks = ({ rounds }) => rounds.at(-1) ?? "";
+
+/** Whether a region is searched for at any place of the images. */
+const isAnywhere = ({ query, settings, rounds, facts }) => Boolean(facts.anywhere && settings.anywhere && query?.region && !query.files && !searchedMarks({ rounds }));
+
+/** The method and its parameters: one that takes no judgements gives way to another one if there are some. */
+function method({ query, settings, rounds, facts }) {
+  if (query.text) return {};
+  if (isAnywhere({ query, settings, rounds, facts })) return { rerank: "none" };
+  const chosen = facts.rerankers.find(({ name }) => name === settings.rerank);
+  if (chosen && !chosen.takes_judgements && searchedMarks({ rounds })) return { rerank: "auto" };
+  return { rerank: settings.rerank, ...(Object.keys(settings.parameters).length && { parameters: settings.parameters }) };
+}
+
+/** The fields of a search; extra: of features, such as {federated: true, rerank: "none"}. */
+export function searchFields(state, extra = {}) {
+  const { query, settings, rounds } = state;
+  const fields = { k: settings.k, where: settings.where, ...method(state), ...extra };
+  if (searchedMarks(state) && !query.text) fields.feedback = judgements(searchedMarks({ rounds }));
+  if (isAnywhere(state)) fields.anywhere = true;
+  if (fields.federated) return fields;
+  if (settings.group !== ALL_IMAGES) fields.group_by = settings.group;
+  if (["patient", "study"].includes(settings.group) && !settings.ownStudy && !query.text) fields.exclude_own_study = true;
+  return fields;
+}
+
+const written = (parameters) => Object.entries(parameters).map(([name, value]) => `${name}=${value}`).join(";");
+
+/** The parameters of the page's address for a query, as address.js writes them; defaults are left out. */
+export function addressFields({ facts, settings, rounds }, query) {
+  const usual = defaultSettings(facts);
+  const other = (name) => (settings[name] === usual[name] ? "" : settings[name]);
+  const said = rounds && query?.image ? searchedMarks({ rounds }) : "";
+  return {
+    collection: facts.several ? facts.collection : "",
+    image: query?.image,
+    region: query?.image ? query.region?.join(",") : "",
+    anywhere: settings.anywhere ? "1" : "",
+    rerank: other("rerank"),
+    parameters: written(settings.parameters),
+    k: other("k"),
+    where: settings.where.join(";"),
+    group_by: other("group"),
+    own: settings.ownStudy ? "1" : "",
+    said: said.split(",").length <= MAX_IN_ADDRESS ? said : "",
+    view: other("view"),
+  };
+}
+
+/** The settings that an address names. */
+export function settingsOf(params, facts) {
+  const usual = defaultSettings(facts);
+  const entries = (params.parameters ?? "").split(";").filter(Boolean).map((entry) => entry.split("="));
+  return {
+    ...usual,
+    k: Math.min(Math.max(Math.round(Number(params.k)) || usual.k, 1), facts.max_results),
+    rerank: ["auto", ...facts.rerankers.map(({ name }) => name)].includes(params.rerank) ? params.rerank : usual.rerank,
+    parameters: Object.fromEntries(entries.map(([name, value]) => [name, Number(value)])),
+    where: (params.where ?? "").split(";").map((text) => text.trim()).filter(Boolean),
+    group: params.group_by ?? usual.group,
+    ownStudy: params.own === "1",
+    anywhere: params.anywhere === "1",
+    view: ["before", "both"].includes(params.view) ? params.view : usual.view,
+  };
+}
+
+/** The query that an address names: {image, region}, else null. */
+export function queryOf({ image, region }) {
+  return image ? { image, ...(region && { region: region.split(",").map(Number) }) } : null;
+}

@@ -1,0 +1,108 @@
+// The query at the left: its picture, one verdict, and what can be done with it.
+
+import { callParts } from "../page_parts.js";
+import { state, update } from "../page_state.js";
+import { tr } from "../translate.js";
+import { html, nothing, ref } from "../vendor/lit.js";
+import { connectViewer, refreshRegion, viewerSource } from "./query_viewer.js";
+import { openComparison } from "./comparison.js";
+import { changePart, changeSettings, startAgain } from "./run.js";
+import * as takeAway from "./take_away.js";
+import { agreementOf, shareKeys, shareParts, verdictOf } from "./verdict.js";
+
+const TOOLS = "window zoom measure region";
+
+const isSingle = ({ query, facts }) => !query.files && !facts.of_series;
+
+function pictureOf(now) {
+  const { query, busy } = now;
+  if (query.text) return html`<p class="words-query"><small>${tr("Words")}</small>${query.text}</p>`;
+  const { source, small, waits } = viewerSource(now);
+  return html`<cbir-viewer tools=${isSingle(now) ? TOOLS : "window zoom measure"} label=${tr("The query image")} .source=${source} ${ref(connectViewer)}></cbir-viewer>
+    ${waits ? html`<span class="waits">${small ? html`<img src=${small} alt="" />` : nothing}<span>${busy ? tr("Reading the picture …") : ""}</span></span>` : nothing}`;
+}
+
+const colour = ({ rest }, index) => (rest ? "rest" : index);
+
+function shareBar(answer, key, expert) {
+  const keys = shareKeys(answer.results);
+  if (!keys.length) return nothing;
+  const chosen = keys.includes(key) ? key : keys[0];
+  const parts = shareParts(answer.results, chosen);
+  const words = ({ name, count }) => `${name} ${count}`;
+  return html`<div class="share-bar" aria-hidden="true">${parts.map((part, index) => html`<span class=${`share share-${colour(part, index)}`} .style=${`flex-grow: ${part.count}`} title=${words(part)}></span>`)}</div>
+    <p class="share-words" id="shares">${parts.map((part, index) => html`<span class="share-word"><i class=${`swatch share-${colour(part, index)}`}></i>${words(part)}</span>`)} ${tr("of {count} results.", { count: answer.results.length })}
+      ${expert && keys.length > 1 ? html`<select id="share-key" aria-label=${tr("Shares of")} @change=${({ target }) => update({ shareKey: target.value })}>${keys.map((each) => html`<option value=${each} ?selected=${each === chosen}>${each || tr("finding")}</option>`)}</select>` : nothing}</p>`;
+}
+
+function verdict(now) {
+  const { answer, expert, shareKey, settings } = now;
+  if (!answer?.results.length) return nothing;
+  const found = verdictOf(answer.query);
+  const agreement = settings.where.length ? "" : agreementOf(answer.agreement[0]);
+  return html`<section class=${`verdict ${found?.level ?? ""}`} aria-label=${tr("What the results say together")}>
+    ${found ? html`<h2 id="verdict">${found.title}</h2>` : nothing}
+    ${found?.text ? html`<p>${found.text}</p>` : nothing}
+    ${found?.level === "outlier" ? nothing : shareBar(answer, shareKey, expert)}
+    ${agreement && found?.level !== "outlier" ? html`<p id="agreement">${agreement}</p>` : nothing}
+    ${callParts("lines", now)}
+  </section>`;
+}
+
+function searchWhole() {
+  changePart({ region: null });
+  refreshRegion();
+}
+
+function searchWindow() {
+  changePart({ window: state.otherWindow.window });
+  update({ otherWindow: null });
+}
+
+/** What of the picture is searched with, where it is not all of it, and in which window. */
+function partOfPicture({ query, settings, facts, otherWindow }) {
+  if (otherWindow) return html`<p class="region-line"><button class="link" type="button" id="search-window" @click=${searchWindow}>${tr("Search in this window")}</button></p>`;
+  if (!query.region) return nothing;
+  return html`<p class="region-line">${tr("Only the region is searched.")} <button class="link" type="button" id="whole" @click=${searchWhole}>${tr("Whole image")}</button>
+    ${facts.anywhere && !query.files ? html`<label class="check" for="anywhere"><input type="checkbox" id="anywhere" .checked=${settings.anywhere} @change=${({ target }) => changeSettings({ anywhere: target.checked })} /> ${tr("Anywhere in the image")}</label>` : nothing}</p>`;
+}
+
+function actions(now) {
+  const { answer, notice } = now;
+  const some = Boolean(answer?.results.length);
+  return html`<div class="actions">
+    ${some && !now.query.text ? html`<button class="button primary" type="button" id="compare" @click=${() => openComparison()}>${tr("Compare")}</button>` : nothing}
+    ${some ? callParts("actions", now) : nothing}
+    <button class="button" type="button" popovertarget="query-menu" aria-label=${tr("More")} title=${tr("More")}>•••</button>
+    <div class="choices" id="query-menu" popover>
+      ${some ? takeAway.items(now) : nothing}
+      ${callParts("menu", now)}
+      <button type="button" id="new-search" @click=${startAgain}>${tr("New search")}</button>
+    </div>
+  </div>
+  <p class="notice" role="status" id="notice">${notice}</p>`;
+}
+
+function progress({ busy }) {
+  if (!busy) return nothing;
+  const words = busy.share < 0.9 ? tr("Sending the image: {percent} %", { percent: Math.round((busy.share / 0.9) * 100) }) : tr("Searching …");
+  return html`<p class="progress"><progress max="1" .value=${busy.share} aria-label=${words}></progress><span>${words}</span></p>`;
+}
+
+/** The left column for a state. */
+export function side(now) {
+  const { query, sheet } = now;
+  if (!query) return nothing;
+  return html`<div class=${`query${sheet ? " open" : ""}`}>
+    <div class="stage">${pictureOf(now)}</div>
+    <button class="sheet-switch" type="button" aria-expanded=${String(Boolean(sheet))} aria-label=${tr("The query and its tools")} @click=${() => update({ sheet: !sheet })}>${sheet ? "⌄" : "⌃"}</button>
+    <div class="about">
+      ${query.note ? html`<p class="hint" id="input-note">${query.note}</p>` : nothing}
+      ${partOfPicture(now)}
+      ${progress(now)}
+      ${verdict(now)}
+      ${actions(now)}
+      ${callParts("panels", now)}
+    </div>
+  </div>`;
+}

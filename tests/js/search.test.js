@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { factsOf, titleOf } from "./static/card_words.js";
+import { placeBeside } from "./static/menus.js";
+import { kindOf } from "./static/search/box_text.js";
+import { addressFields, defaultSettings, queryOf, searchFields, settingsOf } from "./static/search/search_fields.js";
+import { agreementOf, shareKeys, shareParts, verdictOf } from "./static/search/verdict.js";
+
+const facts = {
+  collection: "knees",
+  several: true,
+  k: 20,
+  max_results: 200,
+  rerank: "auto",
+  anywhere: true,
+  rerankers: [{ name: "none", takes_judgements: false }, { name: "eprf", takes_judgements: true }, { name: "diffusion", takes_judgements: false }],
+};
+const state = (changes = {}) => ({ facts, settings: defaultSettings(facts), rounds: [], query: { image: "a1" }, ...changes });
+
+test("one result a patient, and not the query's study, without a choice", () => {
+  assert.deepEqual(searchFields(state()), { k: 20, where: [], rerank: "auto", group_by: "patient", exclude_own_study: true });
+  const every = state({ settings: { ...defaultSettings(facts), group: "image" } });
+  assert.deepEqual(searchFields(every), { k: 20, where: [], rerank: "auto" });
+  const own = state({ settings: { ...defaultSettings(facts), ownStudy: true } });
+  assert.equal(searchFields(own).exclude_own_study, undefined);
+});
+
+test("words are not re-ranked, and have no study", () => {
+  assert.deepEqual(searchFields(state({ query: { text: "effusion" } })), { k: 20, where: [], group_by: "patient" });
+});
+
+test("judgements go with a method that takes them", () => {
+  const marked = (rerank) => searchFields(state({ rounds: ["x,-y"], settings: { ...defaultSettings(facts), rerank } }));
+  assert.deepEqual(marked("eprf").feedback, [{ image_id: "x", relevance: 1 }, { image_id: "y", relevance: -1 }]);
+  assert.equal(marked("eprf").rerank, "eprf");
+  assert.equal(marked("diffusion").rerank, "auto");
+});
+
+test("a region is searched for anywhere if the user wants it", () => {
+  const settings = { ...defaultSettings(facts), anywhere: true };
+  const query = { image: "a1", region: [1, 2, 3, 4] };
+  assert.equal(searchFields(state({ settings, query })).anywhere, true);
+  assert.equal(searchFields(state({ settings, query, rounds: ["x"] })).anywhere, undefined);
+  assert.equal(searchFields(state({ settings })).anywhere, undefined);
+});
+
+test("an address has what differs from the defaults, and gives it back", () => {
+  const settings = { ...defaultSettings(facts), k: 7, rerank: "eprf", parameters: { P: 3 }, where: ["a=b", "c>=1"], group: "study", ownStudy: true, view: "both" };
+  const query = { image: "a1", region: [1, 2, 3, 4] };
+  const fields = addressFields(state({ settings, query, rounds: ["x,-y"] }), query);
+  assert.equal(fields.said, "x,-y");
+  const params = Object.fromEntries(Object.entries(fields).filter(([, value]) => value).map(([name, value]) => [name, String(value)]));
+  assert.deepEqual(settingsOf(params, facts), settings);
+  assert.deepEqual(queryOf(params), query);
+  const plain = addressFields(state(), { image: "a1" });
+  assert.deepEqual(Object.entries(plain).filter(([, value]) => value), [["collection", "knees"], ["image", "a1"]]);
+});
+
+test("addresses by hand stay within bounds", () => {
+  assert.equal(settingsOf({ k: "100000" }, facts).k, 200);
+  assert.equal(settingsOf({ k: "many" }, facts).k, 20);
+  assert.equal(settingsOf({ rerank: "nobody", view: "sideways" }, facts).rerank, "auto");
+});
+
+test("the box takes ids, links, UIDs and words", () => {
+  const here = "https://cbir.example.org";
+  const id = "9f4c1d7a25e860b3c4a1f2d6e7380b95";
+  assert.deepEqual(kindOf(id.toUpperCase(), here), { kind: "image", collection: "", id });
+  assert.equal(kindOf(`${here}/?image=${id}&k=3`, here).kind, "page");
+  assert.deepEqual(kindOf(`${here}/v1/collections/my%20knees/images/${id}/thumbnail`, here), { kind: "image", collection: "my knees", id });
+  assert.deepEqual(kindOf(`${here}/v1/images/${id}?collection=ct`, here), { kind: "image", collection: "ct", id });
+  assert.deepEqual(kindOf(`${here}/cases/12`, here), { kind: "other", path: "/cases/12" });
+  assert.deepEqual(kindOf("https://elsewhere.org/a.png", here), { kind: "site", host: "elsewhere.org" });
+  assert.equal(kindOf("1.2.840.113619.2.55.3", here).kind, "uid");
+  assert.equal(kindOf("effusion on the left", here).kind, "words");
+});
+
+test("a card is named by its finding, else by what is shown", () => {
+  const card = { finding: "Meningioma", modality: "MR", body_part: "HEAD", sex: "F", age: "54", year: "2021" };
+  assert.equal(titleOf({ card, image_id: "a" }), "Meningioma");
+  assert.deepEqual(factsOf({ card }), ["MR head", "F 54", "2021"]);
+  assert.equal(titleOf({ card: { ...card, finding: null }, image_id: "a" }), "MR head");
+  assert.deepEqual(factsOf({ card: { ...card, finding: null } }), ["F 54", "2021"]);
+  assert.equal(titleOf({ card: null, labels: {}, image_id: "0123456789" }), "image 01234567");
+});
+
+test("the verdict is one line", () => {
+  assert.equal(verdictOf({ likeness: 0.82, outlier: false }).title, "Familiar: closer than 8 in 10 images here");
+  assert.equal(verdictOf({ likeness: 1, outlier: false }).title, "Familiar: closer than 9 in 10 images here");
+  assert.equal(verdictOf({ likeness: 0.1, outlier: false }).level, "unusual");
+  assert.equal(verdictOf({ likeness: 0.004, outlier: true }).level, "outlier");
+  assert.equal(verdictOf({ likeness: null, outlier: null }), null);
+});
+
+test("how often agreement is right is said with its interval, where it is known", () => {
+  const agreement = { key: "label", value: "CT", agreeing: 8, answers: 10, right: 0.812, low: 0.724, high: 0.884, images: 86 };
+  assert.equal(agreementOf(agreement), "8 of 10 agree on CT. Of 86 such searches with images here, 81 % were right (72 to 89 %).");
+  assert.equal(agreementOf({ ...agreement, right: null, low: null, high: null }), "");
+  assert.equal(agreementOf(undefined), "");
+});
+
+test("shares are of findings where cards have some", () => {
+  const hit = (finding, label) => ({ image_id: "a", labels: { label }, card: { finding } });
+  const results = [hit("Glioma", "x"), hit("Glioma", "y"), hit(null, "y")];
+  assert.deepEqual(shareKeys(results), ["", "label"]);
+  assert.deepEqual(shareParts(results, "").map(({ name, count }) => [name, count]), [["Glioma", 2], ["without a finding", 1]]);
+  assert.deepEqual(shareParts(results, "label").map(({ name, count }) => [name, count]), [["y", 2], ["x", 1]]);
+});
+
+test("menus stay on the screen", () => {
+  const window = { width: 400, height: 300 };
+  const menu = { width: 200, height: 120 };
+  assert.deepEqual(placeBeside({ left: 10, right: 50, top: 10, bottom: 40 }, menu, window), { left: 10, top: 46 });
+  assert.deepEqual(placeBeside({ left: 350, right: 390, top: 250, bottom: 280 }, menu, window), { left: 190, top: 124 });
+  assert.deepEqual(placeBeside({ left: 100, right: 120, top: 10, bottom: 40 }, { width: 390, height: 290 }, window), { left: 6, top: 6 });
+});
