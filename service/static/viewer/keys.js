@@ -23,7 +23,7 @@ const TOOLS = { d: "window", z: "zoom", m: "measure", c: "region" };
 /** Do what a key means; returns whether it means something. */
 export function handleKey(viewer, event) {
   const { key: name, shiftKey, ctrlKey, metaKey, altKey } = event;
-  if (ctrlKey || metaKey || altKey) return false;
+  if (ctrlKey || metaKey || altKey || (name === "Enter" && event.target.closest("button, a"))) return false;
   const key = name.length > 1 ? name : name.toLowerCase();
   const steps = viewer.count > 1 && !shiftKey && !viewer.chosen ? stepsOf(key, viewer.count) : 0;
   if (steps) viewer.goTo(viewer.index + steps, true);

@@ -57,9 +57,11 @@ function forgetOldest() {
   }
 }
 
-function addressOf({ id, collection, address }, fields) {
+const base = (collection) => (collection ? `/v1/collections/${encodeURIComponent(collection)}` : "/v1");
+
+function addressOf({ id, collection, address }, fields, part = "/picture") {
   const query = new URLSearchParams(fields).toString();
-  const path = address ?? `/v1/${collection ? `collections/${encodeURIComponent(collection)}/` : ""}images/${encodeURIComponent(id)}/picture`;
+  const path = address ?? `${base(collection)}/images/${encodeURIComponent(id)}${part}`;
   return query ? `${path}${path.includes("?") ? "&" : "?"}${query}` : path;
 }
 
@@ -156,8 +158,7 @@ export async function seriesOf({ collection, id }, { study, series }, signal) {
   let cursor = "";
   do {
     const fields = new URLSearchParams({ study, series, sort: "slices", cards: "true", limit: 1000, ...(cursor && { cursor }) });
-    const path = collection ? `/v1/collections/${encodeURIComponent(collection)}/images` : "/v1/images";
-    const page = await (await request(`${path}?${fields}`, { signal })).json();
+    const page = await (await request(`${base(collection)}/images?${fields}`, { signal })).json();
     slices.push(...page.items.map(({ image_id, card }) => ({ id: image_id, position_mm: card?.slice?.position_mm, stack: card?.slice?.stack })));
     cursor = page.next;
   } while (cursor !== null);

@@ -117,7 +117,7 @@ class ReadingView {
   }
 
   open({ query, results, index, actions = {}, withMetadata = false }) {
-    Object.assign(this, { results, actions, position: index, query });
+    Object.assign(this, { results, actions, position: index, query, reported: null });
     this.panes = [new Pane(this)];
     this.panes[0].caption.append(element("span", "reading-words", element("strong", "", tr("Query")), ` ${query.caption}`));
     this.panes[0].node.hidden = !query.source;
@@ -161,7 +161,8 @@ class ReadingView {
     this.showMarks();
     this.say();
     if (!this.metadata.hidden) this.loadMetadata();
-    this.actions.shown?.(results[position]);
+    if (this.reported !== results[position]) this.actions.shown?.(results[position]);
+    this.reported = results[position];
     callParts("reading", this);
     for (const { id, collection } of results.slice(last, last + count)) loadPicture({ id, collection }).catch(() => {});
   }

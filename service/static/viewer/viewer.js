@@ -39,17 +39,17 @@ import { latest } from "../latest.js";
 import { number, tr } from "../translate.js";
 import { Film } from "./film.js";
 import { installGestures } from "./gestures.js";
+import * as groups from "./groups.js";
 import { handleKey } from "./keys.js";
-import { EIGHT_BIT, tidy, windowInStep } from "./levels.js";
+import { EIGHT_BIT, tidy } from "./levels.js";
 import { framesOf, keyOf, loadPicture, loadValues, slicesOf } from "./picture_source.js";
 import { actualScale, FITTED, layoutOf, moved, zoomed } from "./place.js";
 import { drawShapes } from "./shapes.js";
-import { linkedIndex, linkOf, within } from "./stacks.js";
+import { within } from "./stacks.js";
 import { ToolStrip } from "./tool_strip.js";
 
 const AHEAD = 3; // slices loaded before they are shown
 const RENDER_DELAY = 80; // ms from the last change of a window to its rendering by the service
-const groups = new Map(); // sets of viewers by name
 const measures = new Map(); // lists of shapes by the key of their picture
 
 export class CbirViewer extends HTMLElement {
@@ -74,22 +74,21 @@ export class CbirViewer extends HTMLElement {
   #valued = false; // whether the last picture had values, so that those of the next slice are asked for at once
   #timer = null;
   #scheduled = false;
+  #observer = null;
   #load = latest(() => this.#show());
 
   connectedCallback() {
     if (!this.stage) this.#build();
     this.#observer = new ResizeObserver(() => this.redraw());
     this.#observer.observe(this.stage);
-    if (this.#linked) groupOf(this.#linked).add(this);
+    groups.join(this, this.#linked);
     this.redraw();
   }
 
   disconnectedCallback() {
     this.#observer.disconnect();
-    groups.get(this.#linked)?.delete(this);
+    groups.leave(this, this.#linked);
   }
-
-  #observer = null;
 
   #build() {
     this.film = new Film();
@@ -196,27 +195,19 @@ export class CbirViewer extends HTMLElement {
 
   set linked(name) {
     if (name === this.#linked) return;
-    groups.get(this.#linked)?.delete(this);
+    groups.leave(this, this.#linked);
     this.#linked = name;
-    if (name && this.isConnected) groupOf(name).add(this);
+    if (this.isConnected) groups.join(this, name);
     this.link();
   }
 
-  #others(what) {
-    const others = this.follows[what] ? [...(groups.get(this.#linked) ?? [])] : [];
-    return others.filter((each) => each !== this && each.follows[what]);
-  }
-
   get linkedBy() {
-    return this.#others("slices").map((each) => linkOf(this, each)).sort().at(0) ?? null; // "fraction" before "mm"
+    return groups.linkedBy(this);
   }
 
   /** Link the group at the slices that its viewers show now. */
   link() {
-    for (const each of [this, ...(groups.get(this.#linked) ?? [])]) {
-      each.anchor = each.index;
-      each.dispatch("link", { linkedBy: each.linkedBy });
-    }
+    groups.linkHere(this);
   }
 
   // Slices
@@ -225,7 +216,7 @@ export class CbirViewer extends HTMLElement {
   goTo(index, byUser = false) {
     if (!this.count || within(index, this.count) === this.index) return;
     this.#move(within(index, this.count), byUser);
-    for (const other of this.#others("slices")) other.#move(linkedIndex(this, other), byUser);
+    groups.followSlice(this, (other, to) => other.#move(to, byUser));
   }
 
   #move(index, byUser) {
@@ -272,19 +263,11 @@ export class CbirViewer extends HTMLElement {
       this.link();
     }
     this.#say("");
-    if (isFirst) this.#takeOver();
+    if (isFirst) groups.takeOver(this);
     this.strip.draw();
     this.redraw();
     if (isFirst) this.dispatch("ready", { picture });
     if (isOther) this.dispatch("slice", { index: this.shownIndex, count: this.count, slice: this.slice, byUser: !isFirst && Boolean(this.byUser) });
-  }
-
-  /** Begin with the window and zoom of the group. */
-  #takeOver() {
-    const windowed = this.#others("window").find(({ picture, window }) => picture?.unit === this.picture.unit && window);
-    if (windowed && !this.window) this.window = windowInStep(windowed.window, windowed.picture, this.picture);
-    const placed = this.#others("zoom").find(({ picture, place }) => picture && place !== FITTED);
-    if (placed) this.place = placed.place;
   }
 
   #fail(error, index) {
@@ -322,12 +305,7 @@ export class CbirViewer extends HTMLElement {
   changeWindow(window) {
     this.window = window;
     this.dispatch("window", { window: this.window, picture: this.picture });
-    for (const other of this.#others("window")) {
-      const shared = other.picture && this.picture ? windowInStep(this.window, this.picture, other.picture) : undefined;
-      if (shared === undefined) continue;
-      other.window = shared;
-      other.strip.draw();
-    }
+    groups.shareWindow(this);
     this.strip.draw();
   }
 
@@ -350,7 +328,7 @@ export class CbirViewer extends HTMLElement {
 
   /** Show the picture at another place, here and in the group. */
   placeAt(place) {
-    for (const each of [this, ...this.#others("zoom")]) {
+    for (const each of [this, ...groups.othersOf(this, "zoom")]) {
       each.place = place;
       each.strip.draw();
       each.redraw();
@@ -465,10 +443,5 @@ export class CbirViewer extends HTMLElement {
 }
 
 const round = (value) => number(Number(value.toPrecision(Math.abs(value) >= 1000 ? 5 : 3)));
-
-function groupOf(name) {
-  if (!groups.has(name)) groups.set(name, new Set());
-  return groups.get(name);
-}
 
 customElements.define("cbir-viewer", CbirViewer);
