@@ -65,7 +65,7 @@ export class ToolStrip {
   openRow(name) {
     this.#open = false;
     this.choose(name);
-    this.row.querySelector("input, button")?.focus();
+    (this.row.querySelector("input") ?? this.row.querySelector("button")).focus();
   }
 
   close() {

@@ -255,7 +255,7 @@ export class CbirViewer extends HTMLElement {
     const [isFirst, isOther] = [this.shownIndex < 0, this.shownIndex !== index];
     Object.assign(this, { picture, shownIndex: index });
     this.#valued = Boolean(picture.stored);
-    if (isOther) this.#values.region = this.chosen = null;
+    if (isOther && !isFirst) this.#values.region = this.chosen = null;
     if (isFirst && this.count === 1 && picture.frames > 1 && this.slices[0].file) {
       const at = (this.slices[0].frame ?? 1) - 1;
       Object.assign(this, { slices: framesOf(this.slices[0], picture.frames), index: at, start: at, shownIndex: at });
@@ -264,7 +264,7 @@ export class CbirViewer extends HTMLElement {
     }
     this.#say("");
     if (isFirst) groups.takeOver(this);
-    this.strip.draw();
+    this.strip?.draw();
     this.redraw();
     if (isFirst) this.dispatch("ready", { picture });
     if (isOther) this.dispatch("slice", { index: this.shownIndex, count: this.count, slice: this.slice, byUser: !isFirst && Boolean(this.byUser) });
