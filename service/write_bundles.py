@@ -71,8 +71,8 @@ def _run(entry: Path, output: Path) -> list[str]:
     for name in built:
         data = (output / name).read_bytes()
         (output / f"{name}.gz").write_bytes(gzip.compress(data, 9, mtime=0))
-    (own,) = (name for name, each in built.items() if Path(each.get("entryPoint", "")).name == entry.name)
-    parts = [own]
+    (bundle,) = (name for name, each in built.items() if Path(each.get("entryPoint", "")).name == entry.name)
+    parts = [bundle]
     for name in parts:  # grows
         imported = [
             Path(each["path"]).name for each in built[name]["imports"] if each["kind"] == "import-statement"

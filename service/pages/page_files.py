@@ -62,9 +62,9 @@ def page_tags(page: str) -> Markup:
     built = read_manifest().get(page)
     if not built or built["files"] != names:
         return _tags(names, [])
-    *parts, own = (f"{BUNDLES.name}/{name}" for name in built["bundle"])
+    *parts, script = (f"{BUNDLES.name}/{name}" for name in built["bundle"])
     return _tags(
-        [*(name for name in parts if name.endswith(".css")), own],
+        [*(name for name in parts if name.endswith(".css")), script],
         [name for name in parts if name.endswith(".js")],
     )
 

@@ -81,7 +81,7 @@ def served(pictures: list[Path], tmp_path_factory: pytest.TempPathFactory) -> It
 def ask(page: sync_api.Page, words: str) -> list[str]:
     page.locator("#box").fill(words)
     page.keyboard.press("Enter")
-    page.locator(".words-query").get_by_text(words, exact=True).wait_for()
+    page.locator(".words-query", has_text=words).wait_for()
     settle(page)
     return ids(page)
 
@@ -96,7 +96,7 @@ def test_words_and_images_in_turn(page: sync_api.Page, served: Served, pictures:
     assert ask(page, "chest") != by_knee
 
     page.go_back()
-    page.locator(".words-query").get_by_text("the knee").wait_for()
+    page.locator(".words-query", has_text="the knee").wait_for()
     settle(page)
     assert ids(page) == by_knee
     assert page.locator("#box").input_value() == "the knee"

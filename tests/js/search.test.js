@@ -40,7 +40,9 @@ test("judgements go with a method that takes them", () => {
 test("a region is searched for anywhere if the user wants it", () => {
   const settings = { ...defaultSettings(facts), anywhere: true };
   const query = { image: "a1", region: [1, 2, 3, 4] };
-  assert.equal(searchFields(state({ settings, query })).anywhere, true);
+  const fields = searchFields(state({ settings, query }));
+  assert.deepEqual([fields.anywhere, fields.rerank], [true, undefined]);
+  assert.equal(searchFields(state({ settings, query: { file: {}, region: [1, 2, 3, 4] } })).rerank, "none");
   assert.equal(searchFields(state({ settings, query, rounds: ["x"] })).anywhere, undefined);
   assert.equal(searchFields(state({ settings })).anywhere, undefined);
 });

@@ -1,4 +1,4 @@
-"""What the search page is told about explanations."""
+"""Facts about explanations for the search page."""
 
 from typing import Any
 

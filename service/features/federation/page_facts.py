@@ -1,4 +1,4 @@
-"""What the search page is told about other sites."""
+"""Facts about other sites for the search page."""
 
 from typing import Any
 

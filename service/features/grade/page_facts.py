@@ -1,4 +1,4 @@
-"""What the search page is told about graders."""
+"""Facts about graders for the search page."""
 
 from typing import Any
 

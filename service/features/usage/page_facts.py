@@ -1,4 +1,4 @@
-"""What the search page is told about the usage log."""
+"""Facts about the usage log for the search page."""
 
 from typing import Any
 

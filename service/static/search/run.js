@@ -116,7 +116,7 @@ export function clearMarks() {
 
 const fieldsNow = () => {
   const fields = searchFields(state, Object.assign({}, ...callParts("searchFields", state)));
-  const include = ["cards", ...(state.query.text || fields.rerank === "none" || fields.federated ? [] : ["before"])];
+  const include = ["cards", ...(state.query.text || fields.anywhere || fields.rerank === "none" || fields.federated ? [] : ["before"])];
   return { ...fields, include: [...include, ...callParts("include", state).flat()] };
 };
 

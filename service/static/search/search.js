@@ -38,10 +38,13 @@ Object.assign(state, {
   sheet: false, // whether the query's tools are open on a phone
 });
 
+let boxed = null; // the query whose words the box has
+
 subscribe((now) => {
   document.body.classList.toggle("started", Boolean(now.query));
   document.body.classList.toggle("expert-on", now.expert);
-  byId("box").value = document.activeElement === byId("box") ? byId("box").value : (now.query?.text ?? byId("box").value);
+  if (now.query !== boxed) byId("box").value = now.query?.text ?? "";
+  boxed = now.query;
   render(side(now), byId("side"));
   render(found(now), byId("found"));
   render(html`${keys.helpDialog(now)}${callParts("dialogs", now)}`, byId("over"));

@@ -21,8 +21,8 @@ const isAnywhere = ({ query, settings, rounds, facts }) => Boolean(facts.anywher
 
 /** The method and its parameters: one that takes no judgements gives way to another one if there are some. */
 function method({ query, settings, rounds, facts }) {
-  if (query.text) return {};
-  if (isAnywhere({ query, settings, rounds, facts })) return { rerank: "none" };
+  const isPlain = query.text || isAnywhere({ query, settings, rounds, facts });
+  if (isPlain) return query.file ? { rerank: "none" } : {}; // other kinds of searches by JSON take no method
   const chosen = facts.rerankers.find(({ name }) => name === settings.rerank);
   if (chosen && !chosen.takes_judgements && searchedMarks({ rounds })) return { rerank: "auto" };
   return { rerank: settings.rerank, ...(Object.keys(settings.parameters).length && { parameters: settings.parameters }) };
