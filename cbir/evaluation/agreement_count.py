@@ -1,4 +1,4 @@
-"""How often first answers that agree on a label are right: counted for each value, by leave-one-out searches."""
+"""Count how often first answers that agree on a label are right, for each value, by leave-one-out searches."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,7 +39,10 @@ class LabelNames:
 
 
 class _Search(NamedTuple):
-    """What the first answers to a search agree on. group: of those with this value. owner: patient of the query."""
+    """A search and the value that its first answers agree on.
+
+    group: of the answers with this value. owner: patient of the query.
+    """
 
     value: int
     group: int

@@ -1,4 +1,4 @@
-"""How often first answers that agree on a label are right, as it was counted in a collection."""
+"""Counts of first answers that agree on a label and are right, of searches in a collection."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ def block_of(blocks: AgreementBlocks, agreeing: int) -> AgreementBlock | None:
 
 @dataclass(frozen=True)
 class Evidence:
-    """How often first answers that agree on a value of a label are right, from few that agree to many.
+    """Counts of first answers that agree on a value of a label and are right, from few that agree to many.
 
     values: by the value that they agree on. groups: by modality and body part of these answers, as `group_name`
     writes them, over the values with too few searches of their own.

@@ -25,7 +25,7 @@ def _label(meaning: str, value: str) -> str | None:
 
 
 class Card(BaseModel):
-    """What a card shows of an image, from the labels that the setting `card_labels` names."""
+    """Facts of an image on its card, from the labels that the setting `card_labels` names."""
 
     finding: str | None = _label("Finding or diagnosis", "Meningioma")
     modality: str | None = _label("Modality", "MR")

@@ -37,7 +37,7 @@ class PlaceFacts(BaseModel):
 
 
 class PictureFacts(BaseModel):
-    """What is known of an image beside its picture."""
+    """Facts about an image beside its picture."""
 
     image_width: int = Field(description="Width of the frame in its file, in pixels.", examples=[512])
     image_height: int = Field(description="Height of the frame in its file, in pixels.", examples=[512])
@@ -58,7 +58,7 @@ class PictureFacts(BaseModel):
 
 
 class PixelFacts(PictureFacts):
-    """What pixel values are, and what is known of their image."""
+    """Facts about pixel values and their image."""
 
     type: Literal["uint8", "int16", "uint16", "rgb8"] = Field(
         description="Type of the numbers, little-endian, rows from the top; rgb8 for three bytes a pixel.",

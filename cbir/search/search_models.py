@@ -127,7 +127,7 @@ class DicomPlace(BaseModel):
 
 
 class QueryOrigin(BaseModel):
-    """What a search with an uploaded file knows of it, for later searches with its vector alone."""
+    """Facts about an uploaded file, for later searches with its vector alone."""
 
     model_config = ConfigDict(extra="forbid")
 

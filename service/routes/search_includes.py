@@ -1,4 +1,4 @@
-"""What an answer has beside its results, where a search asks for it by `include`."""
+"""Parts of an answer beside its results, where a search asks for them by `include`."""
 
 from collections.abc import Callable, Sequence
 
