@@ -161,13 +161,13 @@ def test_a_region_of_an_enlarged_picture(searched: sync_api.Page) -> None:
     searched.keyboard.press("+")
     until(searched, f"Math.abs({QUERY}.scale - 1.5625) < 0.001")
     searched.locator("#side").get_by_role("button", name="Region").click()
-    drag(searched, (middle[0], middle[1]), 60, 60)
+    drag(searched, (middle[0], middle[1]), 90, 90)
     searched.wait_for_url("**region=**")
     text = searched.url.split("region=")[1].split("&")[0].replace("%2C", ",")
     x, y, across, down = map(int, text.split(","))
     pixel = width / 64 * 1.25**2  # of the screen
     assert (x, y) == pytest.approx((32, 32), abs=1.1)
-    assert (across, down) == pytest.approx((60 / pixel, 60 / pixel), abs=1.1)
+    assert (across, down) == pytest.approx((90 / pixel, 90 / pixel), abs=1.1)
 
 
 def test_dragging_over_a_card_goes_through_its_series(searched: sync_api.Page) -> None:
