@@ -11,8 +11,8 @@ import faiss
 import numpy as np
 
 from cbir.gallery.vector_blocks import Floats, Rows, is_among
-from cbir.system.cancellation import checkpoint, is_cancellation, locked, run_to_end
 from cbir.system.device_failure import gpu_failure, is_out_of_device_memory, rows_within
+from cbir.system.threads import checkpoint, is_cancellation, locked, run_to_end
 
 FEW = 256  # excluded rows up to which more are fetched, in place of a selector
 SLACK = 64  # rows fetched besides in half precision, which exchanges some of the last

@@ -9,12 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.flat_index import FlatIndex, fill_squared_distances
-from cbir.gallery.knn import NearestDistances, without_snapshot
-from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.vector_blocks import Floats, Rows, Scores, VectorBlocks, large_values, spread_rows
-from cbir.gallery.whitening import SAMPLE, Space, SpaceCache, fit_space, plain_space
-from cbir.system.cancellation import checkpoint, run_to_end
-from cbir.system.threads import cores, for_each
+from cbir.gallery.knn_graph import NearestDistances, Neighbourhood, without_snapshot
+from cbir.gallery.vector_blocks import (
+    SAMPLE,
+    Floats,
+    Rows,
+    Scores,
+    Space,
+    SpaceCache,
+    VectorBlocks,
+    fit_space,
+    large_values,
+    plain_space,
+    spread_rows,
+)
+from cbir.system.threads import checkpoint, cores, for_each, run_to_end
 
 ROWS_PER_THREAD = 32_768  # for fewer, a thread costs more than it saves
 MOST = 0.6  # share of the rows from which computing all is faster than copying those

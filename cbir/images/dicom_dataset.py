@@ -18,7 +18,7 @@ from pydicom.multival import MultiValue
 from pydicom.valuerep import VR
 
 from cbir.errors import NoPixels, UnreadableImage
-from cbir.images.limits import Limits
+from cbir.images.image import Limits
 from cbir.images.other_files import SLIDE_ADVICE
 
 FLOAT_PIXELS = ("FloatPixelData", "DoubleFloatPixelData")

@@ -10,8 +10,7 @@ import cv2
 from cbir.errors import UnreadableImage
 from cbir.images import nifti, other_files, rasters, tiff
 from cbir.images.bit_depth import to_pixels
-from cbir.images.image import Image, Window
-from cbir.images.limits import Limits
+from cbir.images.image import Image, Limits, Window
 from cbir.images.suppress_logs import suppress_decoder_logs
 
 BMP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)  # lengths of the header that follows the first 14 bytes

@@ -8,7 +8,7 @@ import numpy as np
 
 from cbir.errors import UnreadableImage
 from cbir.images.bit_depth import Pixels, Samples, to_pixels
-from cbir.images.limits import Limits
+from cbir.images.image import Limits
 from cbir.images.other_files import SLIDE_ADVICE, name_slide
 
 SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")

@@ -6,7 +6,7 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from cbir.errors import UnreadableImage
-from cbir.images.limits import Limits
+from cbir.images.image import Limits
 
 SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")  # of an entry, and of an archive without entries
 MOST_FILES = 10_000

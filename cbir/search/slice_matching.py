@@ -11,8 +11,7 @@ from cbir.search import Hit, Searcher
 from cbir.search.dicom_levels import ImageGroup, Level, MatchingSlice
 from cbir.store import Collection
 from cbir.store.views.collection_view import View
-from cbir.system.cancellation import checkpoint
-from cbir.system.threads import take_turn
+from cbir.system.threads import checkpoint, take_turn
 
 UIDS = {Level.study: 1, Level.series: 2, Level.instance: 3}  # that identify a group
 

@@ -29,7 +29,6 @@ from cbir.store.postgresql.postgresql_database import (
 from cbir.store.records import add_transaction, image_counts, label_changes
 from cbir.store.records.add_transaction import StoredReply
 from cbir.store.records.filter_conditions import Condition, DicomScope, PatientScope
-from cbir.store.records.image_rows import rows_matching
 from cbir.store.records.label_changes import Change
 from cbir.store.records.patient_key import check_key, find_key_check, note_key, require_key
 from cbir.store.records.record_queries import RecordQueries
@@ -304,31 +303,9 @@ class Collection(RecordQueries):
         """Return the current state, from memory if nothing has changed since the last call."""
         return self._views.view()
 
-    def select_rows(
-        self,
-        view: View,
-        where: Sequence[Condition] = (),
-        exclude_patient: str | None = None,
-        exclude_content: str | None = None,
-        outside: DicomScope | None = None,
-        *,
-        exclude_patient_key: str | None = None,
-    ) -> Rows | None:
-        """Return the rows of a view to search; None for all of them.
-
-        Parameters
-        ----------
-        view : View
-            View of this collection.
-        where : sequence of Condition
-            Label conditions; all must hold.
-        exclude_patient, exclude_content, outside, exclude_patient_key
-            Images to leave out, see `excluded_rows`.
-        """
-        excluded = self.excluded_rows(
-            view, exclude_patient, exclude_content, outside, exclude_patient_key=exclude_patient_key
-        )
-        return view.select(self.matching_rows(view, where), excluded)
+    def select_rows(self, view: View, where: Sequence[Condition] = ()) -> Rows | None:
+        """Return the rows of a view to search, for which all conditions hold; None for all of them."""
+        return view.select(self.matching_rows(view, where), np.empty(0, np.int64))
 
     def matching_rows(self, view: View, where: Sequence[Condition]) -> Rows | None:
         """Return the rows of a view of this collection for which all conditions hold; None without conditions."""
@@ -336,42 +313,22 @@ class Collection(RecordQueries):
             return None
         return view.filtered.rows(tuple(where), lambda: view.rows_of(self.matching_numbers(where)))
 
-    def excluded_rows(
-        self,
-        view: View,
-        exclude_patient: str | None = None,
-        exclude_content: str | None = None,
-        outside: DicomScope | None = None,
-        *,
-        exclude_patient_key: str | None = None,
-    ) -> Rows:
+    def excluded_rows(self, view: View, outside: DicomScope | None, exclude_patient_key: str | None) -> Rows:
         """Return the rows of a view to leave out of a search.
 
         Parameters
         ----------
         view : View
             View of this collection.
-        exclude_patient : str, optional
-            Key or identifier of a patient whose images are left out.
-        exclude_content : str, optional
-            Content hash of images to leave out.
-        outside : DicomScope, optional
+        outside : DicomScope or None
             Study, series or instance to leave out; images that are no DICOM instance are left out too.
-        exclude_patient_key : str, optional
-            Key of a patient, never taken for an identifier, whose images are left out.
+        exclude_patient_key : str or None
+            Key of a patient whose images are left out.
         """
         excluded = [np.empty(0, np.int64)]
         with connect_once(self._engine) as connection:
-            if exclude_content:
-                copies = rows_matching(
-                    connection, [images.c.number], images.c.content_hash, [exclude_content]
-                )
-                excluded.append(np.array([row.number for row in copies], np.int64))
-            keys = [key for key in (exclude_patient_key, exclude_patient) if key]
-            if exclude_patient and (key := hash_patient(self.secret, exclude_patient)):
-                keys.append(key)
-            if keys:
-                excluded.append(numbers_where(connection, images.c.patient_key.in_(keys)))
+            if exclude_patient_key:
+                excluded.append(numbers_where(connection, images.c.patient_key == exclude_patient_key))
             if outside:
                 excluded.append(numbers_where(connection, outside.excludes()))
         return view.rows_of(np.concatenate(excluded))

@@ -67,9 +67,7 @@ def atomic_binary(
 
 
 @contextmanager
-def atomic_text(
-    path: Path, *, permissions: int = OWNER_FILE, suffix: str = SUFFIX, errors: str = "strict"
-) -> Iterator[TextIO]:
+def atomic_text(path: Path, *, permissions: int = OWNER_FILE, errors: str = "strict") -> Iterator[TextIO]:
     """Open a UTF-8 text file that appears under its name when the block ends without an error.
 
     Lines end as they are written, on every system.
@@ -80,12 +78,10 @@ def atomic_text(
         Target; its folder must exist.
     permissions : int
         See `atomic_binary`.
-    suffix : str
-        Appended to the target's name for the temporary file, see `atomic_binary`.
     errors : str
         Of `open`, for characters that UTF-8 has not; file names may have such.
     """
-    with atomic_binary(path, permissions=permissions, suffix=suffix) as binary:
+    with atomic_binary(path, permissions=permissions) as binary:
         file = TextIOWrapper(binary, encoding="utf-8", errors=errors, newline="\n")
         try:
             yield file

@@ -11,7 +11,7 @@ from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, En
 from cbir.descriptors.encoders.fit_image import Prepared, normalise_voxels
 from cbir.descriptors.networks.window_means import window_means
 from cbir.errors import InvalidInput, UndescribableImage
-from cbir.system.cancellation import checkpoint, locked
+from cbir.system.threads import checkpoint, locked
 
 
 def pooling_matrix(output: EncoderOutput, shape: Sequence[int]) -> NDArray[np.float32] | None:

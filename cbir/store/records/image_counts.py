@@ -15,7 +15,7 @@ from cbir.store.base.profile import Profile
 from cbir.store.base.reserved_labels import RESERVED, require_other_keys
 from cbir.store.base.schema import images, labels
 from cbir.store.base.statements import Statement, is_listed
-from cbir.store.records.filter_conditions import ABSENT, Condition
+from cbir.store.records.filter_conditions import Condition
 from cbir.store.snapshot import stored_snapshot
 from cbir.system.remedies import did_you_mean
 
@@ -69,11 +69,6 @@ def check_label_keys(connection: Connection, keys: Sequence[str]) -> None:
                 select(labels.c.key).where(labels.c.key.not_in(RESERVED)).distinct().order_by(labels.c.key)
             )
             raise InvalidInput(_unknown_key(key, connection.scalars(query).all()))
-
-
-def keys_to_check(conditions: Sequence[Condition]) -> list[str]:
-    """Return the keys of conditions, without those of `!key?`, which may ask whether any image has the label."""
-    return [condition.key for condition in conditions if condition.operator != ABSENT]
 
 
 def _unknown_key(key: str, known: Sequence[str]) -> str:

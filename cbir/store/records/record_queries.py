@@ -15,7 +15,7 @@ from cbir.store.base.statements import Statement, row_checksum, vector_checksum
 from cbir.store.postgresql.postgresql_database import Database, connect_once
 from cbir.store.records import dicom_instances, image_counts, image_order
 from cbir.store.records.dicom_instances import StudyCounts
-from cbir.store.records.filter_conditions import Condition, DicomScope, parse_filters
+from cbir.store.records.filter_conditions import ABSENT, Condition, DicomScope, parse_filters
 from cbir.store.records.image_counts import LabelKey, LabelValues
 from cbir.store.records.image_order import DicomGroup, Order, Position, numbers_in_order
 from cbir.store.records.image_rows import batches
@@ -298,7 +298,8 @@ class RecordQueries:
     def conditions(self, where: Iterable[str | Condition]) -> tuple[Condition, ...]:
         """Parse label conditions, see `parse_filters`; raises InvalidInput for a key that no image has too."""
         parsed = parse_filters(where)
-        if keys := image_counts.keys_to_check(parsed):
+        # `!key?` may ask whether any image has the label
+        if keys := [condition.key for condition in parsed if condition.operator != ABSENT]:
             self._read(image_counts.check_label_keys, keys)
         return parsed
 

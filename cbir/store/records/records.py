@@ -91,12 +91,6 @@ def days_between(earlier: int | None, later: int | None) -> int | None:
     return (later - earlier + DAYS // 2) % DAYS - DAYS // 2
 
 
-def stored_day(text: str | None) -> int | None:
-    """Return the day that is stored as `text`; None for a label of older collections that is no day."""
-    digits = (text or "").removeprefix("-")
-    return int(text or "") if digits.isascii() and digits.isdigit() else None
-
-
 def parse_day(text: str) -> int:
     """Return the day that a manifest gives, a whole number; raise InvalidInput for anything else."""
     digits = text.strip().removeprefix("-")

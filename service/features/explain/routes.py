@@ -19,7 +19,7 @@ from cbir.search.regions.match_map import best_match_maps, query_cells
 from cbir.store import Collection, Record
 from cbir.store.base.normalisation import Statistics
 from cbir.system.access_rights import Scope
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 from service.access.audit import log_images
 from service.access.scopes import AccessRule
 from service.collections.app_state import AppState, current_state

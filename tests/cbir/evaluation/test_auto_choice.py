@@ -16,7 +16,7 @@ from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
 from cbir.gallery.gallery import rank
 from cbir.rerank.auto import CANDIDATES, default_choice, read_choice
 from cbir.search import Request, Searcher
-from cbir.search.method_choice import UNSEEN_REASON
+from cbir.search.query_parts import UNSEEN_REASON
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.limited_collection import LimitedCollection

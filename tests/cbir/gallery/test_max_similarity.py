@@ -9,7 +9,7 @@ from cbir.errors import QueryCancelled
 from cbir.gallery import max_similarity as module
 from cbir.gallery.max_similarity import best_matches, max_similarity
 from cbir.gallery.vector_blocks import VectorBlocks
-from cbir.system.cancellation import time_limit
+from cbir.system.threads import time_limit
 
 D = 3
 

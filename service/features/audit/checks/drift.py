@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from cbir.gallery.vector_blocks import Floats
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 from service.features.audit.checks.audited_images import AuditedImages
 
 NEIGHBOUR = 3  # the older image whose likeness counts: a third of a kind is none of its own
