@@ -18,8 +18,7 @@ from cbir.evaluation.run_files import qrel_lines
 from cbir.evaluation.runs import EvalRun
 from cbir.evaluation.significance import RESAMPLES
 from cbir.system.console import results_console
-from cbir.system.csv_cells import harmless_cell
-from cbir.system.files import atomic_text
+from cbir.system.files import atomic_text, harmless_cell
 
 if TYPE_CHECKING:
     from rich.table import Table

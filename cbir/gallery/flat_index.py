@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any, Literal
 from weakref import ref
@@ -37,7 +37,7 @@ class FlatIndex:
     def __len__(self) -> int:
         return int(self.index.ntotal)
 
-    @property
+    @cached_property
     def precision(self) -> Literal["single", "half"]:
         """Precision of what is compared; the distances of answers are computed in single precision."""
         return "single" if isinstance(self.index, faiss.IndexFlat) else "half"
@@ -91,13 +91,6 @@ def build_half_index(vectors: Floats) -> FlatIndex:
     for start in range(0, len(vectors), ADDED):
         index.add(np.ascontiguousarray(vectors[start : start + ADDED]))
     return FlatIndex(index)
-
-
-def fill_squared_distances(query: Floats, vectors: Floats, squared: Floats) -> None:
-    """Write the squared distances of a query (d,) to vectors (n, d), C-contiguous, into `squared` (n,)."""
-    if len(vectors):
-        pointers = (faiss.swig_ptr(array) for array in (squared, query, vectors))
-        faiss.fvec_L2sqr_ny(*pointers, len(query), len(vectors))
 
 
 _abandoned: list[Any] = []

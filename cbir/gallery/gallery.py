@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from threading import Lock
 
+import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.flat_index import FlatIndex, fill_squared_distances
+from cbir.gallery.flat_index import FlatIndex
 from cbir.gallery.knn_graph import NearestDistances, Neighbourhood, without_snapshot
 from cbir.gallery.vector_blocks import (
     SAMPLE,
@@ -111,6 +112,13 @@ class Gallery(VectorBlocks):
 
         for_each(self.chunks(rows), compare, min(cores(), total // ROWS_PER_THREAD))
         return np.sqrt(squared, out=squared)
+
+
+def fill_squared_distances(query: Floats, vectors: Floats, squared: Floats) -> None:
+    """Write the squared distances of a query (d,) to vectors (n, d), C-contiguous, into `squared` (n,)."""
+    if len(vectors):
+        pointers = (faiss.swig_ptr(array) for array in (squared, query, vectors))
+        faiss.fvec_L2sqr_ny(*pointers, len(query), len(vectors))
 
 
 @dataclass(frozen=True, eq=False)

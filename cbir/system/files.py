@@ -1,7 +1,9 @@
-"""Files: atomic, durable writes, locks, folders by default, and the limits of open files and of disks."""
+"""Files: atomic, durable writes, locks, folders by default, limits of files and disks, and cells of csv files."""
 
 import errno
+import math
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -9,7 +11,7 @@ from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 from cbir.errors import InvalidInput
 
@@ -271,3 +273,29 @@ def has_room(folder: Path) -> bool:
         return free_bytes(folder) != 0
     status = os.statvfs(folder)
     return (status.f_bfree if os.geteuid() == 0 else status.f_bavail) > 0
+
+
+# Where a spreadsheet separates by ; or tabs, quotes of ours hold no cell together, and a line break ends a row.
+SEPARATORS = re.compile(r"([;\t\r\n])")
+FORMULA = re.compile(r"[\s\"]*[=+\-@\uff1d\uff0b\uff0d\uff20]")  # also full-width, which Excel reads alike
+CONTROL_STARTS = ("\t", "\r", "\n")
+
+
+def harmless_cell(value: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula, with an apostrophe before one; numbers stay.
+
+    A formula may also follow a semicolon, tab or line break, which separates cells in many spreadsheets.
+    """
+    if not isinstance(value, str):
+        return value
+    text = "".join(_harmless_part(part) for part in SEPARATORS.split(value))
+    return f"'{text}" if text.startswith(CONTROL_STARTS) else text
+
+
+def _harmless_part(part: str) -> str:
+    if not FORMULA.match(part):
+        return part
+    try:
+        return part if math.isfinite(float(part)) and part == part.strip() else f"'{part}"
+    except ValueError:
+        return f"'{part}"

@@ -13,8 +13,7 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json
-from cbir.system.csv_cells import harmless_cell
-from cbir.system.files import private_folder, write_bytes
+from cbir.system.files import harmless_cell, private_folder, write_bytes
 
 if TYPE_CHECKING:
     from cbir.images import Limits

@@ -17,7 +17,7 @@ from cbir.errors import InvalidInput
 from cbir.images import DicomHeader, Image
 from cbir.images.slice_order import CYCLE, DAY, SlicePlace
 from cbir.store.base.reserved_labels import RESERVED, SLICE_PLACE, STUDY_DAY
-from cbir.system.csv_cells import harmless_cell
+from cbir.system.files import harmless_cell
 
 
 def stored_place(secret: bytes, patient: str, series: str, location: SlicePlace) -> str:

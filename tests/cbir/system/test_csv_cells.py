@@ -2,7 +2,7 @@
 
 import pytest
 
-from cbir.system.csv_cells import harmless_cell
+from cbir.system.files import harmless_cell
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.evaluation.significance import randomisation_test
-from cbir.system.csv_cells import harmless_cell
+from cbir.system.files import harmless_cell
 from service.features.annotate.active.annotator_agreement import (
     alpha_of_coincidences,
     cohen_kappa,

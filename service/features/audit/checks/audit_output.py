@@ -11,8 +11,7 @@ from typing import Any
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection
-from cbir.system.csv_cells import harmless_cell
-from cbir.system.files import OWNER_FOLDER, SUFFIX, atomic_text, sync_folder
+from cbir.system.files import OWNER_FOLDER, SUFFIX, atomic_text, harmless_cell, sync_folder
 from service.features.audit.checks.audit_report import render_audit_report
 from service.features.audit.checks.collection_audit import CollectionAudit, summarise_audit
 from service.features.audit.checks.privacy import (

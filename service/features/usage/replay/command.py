@@ -47,8 +47,7 @@ def replay_usage(
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; the results need a folder")
     from cbir.evaluation.runs import parse_methods
-    from cbir.system.csv_cells import harmless_cell
-    from cbir.system.files import atomic_text, private_folder
+    from cbir.system.files import atomic_text, harmless_cell, private_folder
     from service.features.usage.replay.replay import ReplayPlan, replay_log
     from service.features.usage.replay.replay_report import (
         query_rows,
