@@ -2,16 +2,17 @@
 
 import csv
 import re
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
-from cbir.system.console import echo
+from cbir.system.console import OutputFormat, echo, print_json
 from cbir.system.files import harmless_cell, open_private
 
 FramesOption = Annotated[
@@ -45,6 +46,7 @@ RayOption = Annotated[
         help="Describe on a Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT; --jobs is per node then.",
     ),
 ]
+FETCHES_A_PROCESS = 2
 FORMS = re.compile(r"<(.*?)\|(.*?)>")
 DONE, DIFFERENT, SOME_REFUSED, INTERRUPTED = 0, 1, 3, 130  # DIFFERENT: from the archive, and not applied
 
@@ -129,3 +131,18 @@ def print_counts(
         echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
     if interrupted:
         echo("interrupted; run the same command again to continue")
+
+
+def print_totals(counts: Iterable[tuple[str, int]], format: OutputFormat, nothing: str) -> None:
+    """Print the counts that are not 0, by name, as JSON or in a line; `nothing` where there is none."""
+    totals = dict(sorted((name, number) for name, number in counts if number))
+    if format is OutputFormat.json:
+        print_json(totals)
+    else:
+        echo(", ".join(f"{number} {name}" for name, number in totals.items()) or nothing)
+
+
+def handle_signals(handler: Any) -> None:
+    """Let `handler` handle what stops a command: SIGTERM and Ctrl-C."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handler)

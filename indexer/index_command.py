@@ -145,7 +145,7 @@ def index_files(
     Exit code 0: all done; 3: done, but some files were refused, or labels of duplicates differ; 2: wrong use; 130:
     interrupted.
     """
-    from indexer.index_progress import make_progress, progress_lines
+    from indexer.index_progress import ShownProgress, progress_lines
     from indexer.index_request import IndexRequest
     from indexer.index_run import run_request
 
@@ -164,7 +164,7 @@ def index_files(
     )
     request.check()  # before a report or a collection is created
     with refusal_report(report) as report_refusal:
-        progress_report = progress_lines() if progress is ProgressFormat.json else make_progress()
+        progress_report = progress_lines() if progress is ProgressFormat.json else ShownProgress()
         summary = run_request(request, progress_report, report_refusal, report_refusal)
     if not summary.interrupted:
         follow_index(request.collection, loaded)

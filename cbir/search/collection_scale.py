@@ -2,19 +2,19 @@
 
 from dataclasses import dataclass
 from threading import Lock
-from typing import Protocol
 
 import numpy as np
 
 from cbir.gallery import vector_blocks
 from cbir.gallery.knn_graph import COPY, OTHERS, NearestDistances
-from cbir.gallery.numbered_graph import NumberedGraph
-from cbir.gallery.vector_blocks import Floats, Space, fit_space, plain_space
+from cbir.gallery.vector_blocks import Space, fit_space, plain_space
+from cbir.search.view_vectors import ViewVectors
 from cbir.store.base import normalisation
 from cbir.store.base.normalisation import Statistics
 from cbir.store.base.profile import Profile
+from cbir.store.index.indexed_vectors import IndexedVectors
 from cbir.store.index.port import IndexScope, Neighbours, Numbers
-from cbir.store.limited_collection import LimitedCollection
+from cbir.store.views.collection_view import View
 from cbir.system.threads import run_to_end
 
 SCALED = 1000  # images whose nearest other is asked from the index, in one batch
@@ -35,56 +35,15 @@ class Scale:
     space: Space
 
 
-class Vectors(Protocol):
-    """Normalised vectors of a collection by image number, as they are now, also where the index is behind.
+def scale_of(view: View) -> Scale:
+    """Return what is fitted to the whole collection, of which `view` is the view."""
+    gallery = view.gallery
+    return Scale(view.generation, view.statistics, gallery.parts, gallery.projected, gallery.space)
 
-    Every call may raise IndexUnavailable.
-    """
 
-    @property
-    def statistics(self) -> Statistics:
-        """Statistics that normalise a query."""
-
-    @property
-    def index_name(self) -> str:
-        """Name of the index that searches."""
-
-    @property
-    def compares_all(self) -> bool:
-        """True if the index compares all images, so that many nearest take little longer than few."""
-
-    def __len__(self) -> int:
-        """Return the number of images."""
-
-    def over(self, limited: LimitedCollection) -> "Vectors":
-        """Return the vectors of the images that a limited view of the collection shows."""
-
-    def for_search(self) -> "Vectors":
-        """Return the vectors as they are now, for the calls of one search."""
-
-    def generation(self) -> int:
-        """Return the generation of the collection."""
-
-    def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
-        """Return k images of `scope` for each of the `queries` (q, d), fewer only where fewer match.
-
-        Distances are exact.
-        """
-
-    def graph(self) -> NumberedGraph | None:
-        """Return the stored k-NN graph of the collection; None without one."""
-
-    def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
-        """Return those of `numbers` that are not deleted, ascending, and their vectors (n, d)."""
-
-    def sample(self, count: int, scope: IndexScope) -> tuple[Numbers, Floats]:
-        """Return a fixed random sample of `scope`: numbers, ascending, and vectors; all where fewer match."""
-
-    def within(self, numbers: Numbers, scope: IndexScope) -> Numbers:
-        """Return those of `numbers` that are in `scope`, ascending."""
-
-    def count(self, scope: IndexScope) -> int | None:
-        """Return how many images are in `scope`; None where counting takes long."""
+# Normalised vectors of a collection by image number, as they are now; behind an index, calls may raise
+# IndexUnavailable.
+Vectors = ViewVectors | IndexedVectors
 
 
 class SampledScale:

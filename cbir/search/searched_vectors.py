@@ -19,7 +19,7 @@ from cbir.search.candidate_view import (
     without_absent,
     without_filter,
 )
-from cbir.search.collection_scale import SampledScale, Vectors
+from cbir.search.collection_scale import SampledScale, Vectors, scale_of
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
 from cbir.store import Collection
@@ -134,7 +134,7 @@ class SearchedVectors:
             ranked = without_filter(query.scope) if linked else query.scope
             if vectors.count(ranked) <= self.whole_up_to:
                 return list_everything(vectors, query)
-            return find_candidates(vectors, vectors.scale(), query)
+            return find_candidates(vectors, scale_of(vectors.view), query)
         query = replace(query, scope=without_absent(self.collection, query.scope))
         return find_candidates(vectors, self._sampled_scale(vectors).fitted, query)
 

@@ -1,6 +1,5 @@
 """The command `cbir index dicomweb`, and its options."""
 
-import json
 import re
 import signal
 from contextlib import suppress
@@ -19,7 +18,16 @@ from cbir.search import command_options as options
 from cbir.store.index.follow_index import follow_index
 from cbir.system.console import OutputFormat, StageBars, echo
 from indexer import command_parts
-from indexer.command_parts import DONE, INTERRUPTED, SOME_REFUSED, RayOption, refusal_report
+from indexer.command_parts import (
+    DONE,
+    FETCHES_A_PROCESS,
+    INTERRUPTED,
+    SOME_REFUSED,
+    RayOption,
+    handle_signals,
+    print_totals,
+    refusal_report,
+)
 
 if TYPE_CHECKING:
     from indexer.intake import Intake
@@ -27,7 +35,6 @@ if TYPE_CHECKING:
 Format = Annotated[OutputFormat, typer.Option(help="Format of the summary.")]
 DAY = re.compile(r"[0-9]{8}")
 CODE_STRING = re.compile(r"[A-Z0-9 _]{1,16}")  # VR CS
-FETCHES_A_PROCESS = 2
 
 
 def crawl_dicomweb(
@@ -158,8 +165,7 @@ def crawl_dicomweb(
             settings=loaded,
             on_cluster=ray is not None,
         )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+        handle_signals(lambda *_: stop.set())
         crawl = Crawl(
             archive,
             intake,
@@ -179,13 +185,13 @@ def crawl_dicomweb(
                 crawl.watch(orthanc, every)
         finally:
             intake.close()
-            _print_counts(intake, format)
+            totals = [(fate.value, number) for fate, number in intake.counts.items()]
+            print_totals(totals, format, "nothing matched")
         if opened.statistics() and not stop.is_set():
             # Another writer is no failure: the next run chooses.
             with suppress(CollectionBusy), opened.writer("DICOMweb") as writer, StageBars() as bars:
                 update_choice(opened, writer, show=bars.show)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)  # an index can be left at any moment
+    handle_signals(signal.SIG_DFL)  # an index can be left at any moment
     if watch or not stop.is_set():
         follow_index(collection, loaded)
     raise typer.Exit(INTERRUPTED if stop.is_set() and not watch else _exit_code(intake))
@@ -227,11 +233,3 @@ def _code_strings(values: list[str] | None) -> tuple[str, ...]:
         if not CODE_STRING.fullmatch(value):
             raise InvalidInput(f"{value!r} is not a modality or body part, for instance CT or CHEST")
     return upper
-
-
-def _print_counts(intake: "Intake", format: OutputFormat) -> None:
-    counts = dict(sorted((fate.value, number) for fate, number in intake.counts.items() if number))
-    if format is OutputFormat.json:
-        typer.echo(json.dumps(counts))
-    else:
-        echo(", ".join(f"{number} {fate}" for fate, number in counts.items()) or "nothing matched")

@@ -129,8 +129,7 @@ def receive(
         finally:
             storage_commitment.close()
             intake.close()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, signal.SIG_DFL)  # an index can be left at any moment
+            command_parts.handle_signals(signal.SIG_DFL)  # an index can be left at any moment
             if following:
                 following.stop()
     follow_index(collection, loaded)
@@ -139,8 +138,7 @@ def receive(
 
 def _serve(server: "BoundedServer", announcement: str) -> None:
     """Serve until a signal; then end the associations."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
+    command_parts.handle_signals(lambda *_: threading.Thread(target=server.shutdown).start())
     gc.freeze()  # pynetdicom collects everything every few seconds; what is loaded now stays
     echo(announcement)
     server.serve_forever(poll_interval=0.2)

@@ -222,3 +222,19 @@ def _size(path: Path) -> int:
         return path.stat().st_size if path.is_file() else 0
     except FileNotFoundError:
         return 0
+
+
+def frequent_values(connection: Connection, key: str, limit: int) -> list[tuple[str, int]]:
+    """Return up to `limit` values of a label with their image counts, the most frequent first."""
+    require_other_keys([key])
+    count = func.count()
+    query = select(labels.c.value, count).where(labels.c.key == key).group_by(labels.c.value)
+    rows = connection.execute(query.order_by(count.desc(), labels.c.value).limit(limit))
+    return [(value, number) for value, number in rows]
+
+
+def numeric_values(connection: Connection, key: str) -> dict[str, float]:
+    """Return the value of a label for every image where it is a finite number, by image id."""
+    require_other_keys([key])
+    query = select(images.c.image_id, func.as_number(labels.c.value)).join(labels).where(labels.c.key == key)
+    return {image_id: value for image_id, value in connection.execute(query) if value is not None}

@@ -105,10 +105,12 @@ class RecordQueries:
                 {records[number].image_id for number in bare},
             )
 
-    def iterate(self) -> Iterator[tuple[int, Record]]:
-        """Yield number and record of every image, in the order in which they were added."""
+    def iterate(self, where: Sequence[Condition] = ()) -> Iterator[tuple[int, Record]]:
+        """Yield number and record of every image for which `where` holds, in the order in which they were added."""
         last = 0
-        while page := self.page(last, PAGE):  # a transaction each: a slow consumer would hold up checkpoints
+        while page := self.page(
+            last, PAGE, where
+        ):  # a transaction each: a slow consumer would hold up checkpoints
             yield from page
             last = page[-1][0]
 
@@ -329,11 +331,7 @@ class RecordQueries:
 
     def label_values(self, key: str, limit: int) -> list[tuple[str, int]]:
         """Return up to `limit` values of a label with their image counts, the most frequent first."""
-        require_other_keys([key])
-        count = func.count()
-        query = select(labels.c.value, count).where(labels.c.key == key).group_by(labels.c.value)
-        rows = self._rows(query.order_by(count.desc(), labels.c.value).limit(limit))
-        return [(value, number) for value, number in rows]
+        return self._read(image_counts.frequent_values, key, limit)
 
     def labels_by_number(self, key: str) -> dict[int, str]:
         """Return the value of a label for every image that has it, by number."""
@@ -342,11 +340,7 @@ class RecordQueries:
 
     def numeric_labels(self, key: str) -> dict[str, float]:
         """Return the value of a label for every image where it is a finite number, by image id."""
-        require_other_keys([key])
-        query = (
-            select(images.c.image_id, func.as_number(labels.c.value)).join(labels).where(labels.c.key == key)
-        )
-        return {image_id: value for image_id, value in self._rows(query) if value is not None}
+        return self._read(image_counts.numeric_values, key)
 
 
 def _not_found(image_id: str) -> NotFound:
