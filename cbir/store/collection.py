@@ -27,19 +27,17 @@ from cbir.store.postgresql.postgresql_database import (
     open_database,
 )
 from cbir.store.records import add_transaction, image_counts, label_changes
-from cbir.store.records.add_transaction import StoredReply
 from cbir.store.records.filter_conditions import Condition, DicomScope, PatientScope
-from cbir.store.records.label_changes import Change
 from cbir.store.records.patient_key import check_key, find_key_check, note_key, require_key
-from cbir.store.records.record_queries import RecordQueries
+from cbir.store.records.record_queries import RecordQueries, query_method
 from cbir.store.records.record_rows import LabelledImage, numbers_where, read_labelled_images
 from cbir.store.records.records import hash_patient
 from cbir.store.safety import last_good
 from cbir.store.safety.database_files import require_database
+from cbir.store.snapshot import stored_snapshot
 from cbir.store.snapshot.stored_snapshot import (
     read_snapshot_info,
     snapshot_statistics,
-    statistics_fingerprint,
 )
 from cbir.store.views import index_build
 from cbir.store.views.collection_view import View, vectors_of
@@ -225,9 +223,7 @@ class Collection(RecordQueries):
         with connect_once(self._engine) as connection:
             return int(metadata.required_value(connection, "generation"))
 
-    def statistics(self) -> Statistics | None:
-        """Return the statistics that normalise vectors; None until an indexing run has ended."""
-        return self._read(metadata.read_statistics)
+    statistics = query_method(metadata.read_statistics)
 
     def normalisation(self) -> Statistics:
         """Return the statistics that normalise vectors of searches; reads no vectors once they are fitted."""
@@ -236,13 +232,8 @@ class Collection(RecordQueries):
             fitted = snapshot_statistics(connection, self.folder, info)
         return fitted or self.view().statistics
 
-    def statistics_fingerprint(self) -> str | None:
-        """Return the name of these statistics, another one whenever they are fitted again; None without."""
-        return self._read(statistics_fingerprint)
-
-    def is_left_to_index(self) -> bool:
-        """Return whether a vector index stands for all vectors: see `index_build.has_no_snapshot`."""
-        return self._read(index_build.has_no_snapshot)
+    statistics_fingerprint = query_method(stored_snapshot.statistics_fingerprint)
+    is_left_to_index = query_method(index_build.has_no_snapshot)
 
     def snapshot_is_due(self) -> bool:
         """Return whether `build_due_snapshot` is to be called: see `index_build.snapshot_is_due`."""
@@ -266,21 +257,10 @@ class Collection(RecordQueries):
         """Return the summary that `cbir collection info` prints."""
         return self._read(image_counts.collection_info, self.folder, self.profile)
 
-    def counts(self) -> dict[str, Any]:
-        """Return counts of images and patients, and of images by format and label."""
-        return self._read(image_counts.count_images)
-
-    def history(self, before: int | None = None, limit: int = 100) -> list[Change]:
-        """Return up to `limit` changes, the newest first; with `before`, only those with a smaller number."""
-        return self._read(label_changes.read_changes, before, limit)
-
-    def additions(self) -> list[tuple[str, int, int]]:
-        """Return when images were added, in ISO 8601, with their first and last number; see `read_additions`."""
-        return self._read(label_changes.read_additions)
-
-    def find_reply(self, key: str) -> StoredReply | None:
-        """Return the reply to an earlier request with this idempotency key."""
-        return self._read(add_transaction.find_reply, key)
+    counts = query_method(image_counts.count_images)
+    history = query_method(label_changes.read_changes)
+    additions = query_method(label_changes.read_additions)
+    find_reply = query_method(add_transaction.find_reply)
 
     def auto_choice(self) -> str | None:
         """Return the serialised choice of the re-ranker that `auto` stands for; None if none can be read."""
@@ -289,13 +269,8 @@ class Collection(RecordQueries):
         except CollectionDamaged:  # as `view` does: searches need no choice
             return None
 
-    def graded_labels(self) -> list[str]:
-        """Return the labels that a grade model was fitted to, in alphabetical order."""
-        return self._read(metadata.graded_labels)
-
-    def grade_model(self, label: str) -> str | None:
-        """Return the grade model that was fitted to a label; None if there is none."""
-        return self._read(metadata.read_grade_model, label)
+    graded_labels = query_method(metadata.graded_labels)
+    grade_model = query_method(metadata.read_grade_model)
 
     # Views and rows
 
