@@ -134,7 +134,17 @@ def print_counts(
 
 
 def print_totals(counts: Iterable[tuple[str, int]], format: OutputFormat, nothing: str) -> None:
-    """Print the counts that are not 0, by name, as JSON or in a line; `nothing` where there is none."""
+    """Print the counts that are not 0, by name.
+
+    Parameters
+    ----------
+    counts : iterable of (str, int)
+        Names and numbers.
+    format : OutputFormat
+        JSON, or one line.
+    nothing : str
+        The line where all are 0.
+    """
     totals = dict(sorted((name, number) for name, number in counts if number))
     if format is OutputFormat.json:
         print_json(totals)
