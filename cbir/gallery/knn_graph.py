@@ -74,7 +74,7 @@ def nearest_of(vectors: VectorBlocks, rows: Rows, neighbours: Rows | NDArray[np.
 
 
 def between(vectors: VectorBlocks, rows: Rows, neighbours: Rows | NDArray[np.int32]) -> NearestDistances:
-    """Return the distances of some images to the nearest of their neighbours; see `nearest_of`."""
+    """Return the distances of `rows` of `vectors` to the nearest of their `neighbours`; see `nearest_of`."""
     smallest = nearest_of(vectors, rows, neighbours)
     return NearestDistances(np.sort(smallest[np.isfinite(smallest)]))
 

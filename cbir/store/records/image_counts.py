@@ -224,7 +224,7 @@ def _size(path: Path) -> int:
 
 
 def frequent_values(connection: Connection, key: str, limit: int) -> list[tuple[str, int]]:
-    """Return up to `limit` values of a label with their image counts, the most frequent first."""
+    """Return by `connection` the `limit` most frequent values of the label `key` with their image counts."""
     require_other_keys([key])
     count = func.count()
     query = select(labels.c.value, count).where(labels.c.key == key).group_by(labels.c.value)

@@ -170,7 +170,7 @@ class RecordQueries:
         return [(position, records[position.number]) for position in positions if position.number not in bare]
 
     def sorted_numbers(self, order: Order, limit: int, where: Sequence[Condition] = ()) -> list[int]:
-        """Return the numbers of the first `limit` images for which all conditions hold, in an order."""
+        """Return the numbers of the first `limit` images for which `where` holds, in an `order`."""
         return [
             position.number for position in self._read(image_order.read_positions, order, None, limit, where)
         ]
