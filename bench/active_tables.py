@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from cbir.learn.severity.sampled_ranker import SampledRanker
 from cbir.learn.severity.severity_networks import SampledNetwork, ValueNetwork
-from cbir.learn.training.training_loop import run_training_loop
+from cbir.learn.training.fine_tuning import run_training_loop
 
 IMAGES_PER_PAIR = 2
 DECAY = 1e-4  # the paper's; that of a ranker on few values, 300 times as large, leaves rare grades out

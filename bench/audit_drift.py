@@ -14,8 +14,8 @@ from statsmodels.stats.proportion import proportion_confint
 
 from cbir import settings
 from cbir.store import Collection
-from service.features.audit.checks.audited_images import AuditedImages, read_audited_images
-from service.features.audit.checks.drift import LEAST, WINDOW, alarm_threshold, check_window, count_alarms
+from service.features.audit.audited_images import AuditedImages, read_audited_images
+from service.features.audit.drift import LEAST, WINDOW, alarm_threshold, check_window, count_alarms
 
 EARLIER = 600  # images before the first check
 

@@ -34,7 +34,7 @@ from cbir.api.index_folder import index_folder
 from cbir.gallery.knn import find_neighbours
 from cbir.store import Collection
 from cbir.system.threads import cores
-from service.features.audit.checks.duplicates import REFERENCE, Duplicates, find_duplicates
+from service.features.audit.duplicates import REFERENCE, Duplicates, find_duplicates
 
 SAME = 0.995  # correlation of all pixels: neighbouring slices in the composite collection reach 0.992
 

@@ -16,14 +16,14 @@ from statsmodels.stats.proportion import proportion_confint
 
 from cbir import settings
 from cbir.store import Collection
-from service.features.audit.checks.audited_images import find_independent, read_audited_images
-from service.features.audit.checks.label_errors import VOTERS
-from service.features.audit.checks.label_values import (
-    GroupQuality,
+from service.features.audit.audited_images import find_independent, read_audited_images
+from service.features.audit.label_errors import VOTERS
+from service.features.audit.label_values import (
     compare_groups,
     correct_holm,
     precision_of,
 )
+from service.features.audit.messages import GroupFinding
 
 NOISE = (0.0, 0.5, 0.75, 1.0, 1.5)  # length of the noise beside vectors of length 1
 GROUPS = {"sex": 2, "age": 4, "scanner": 3}
@@ -34,7 +34,7 @@ Codes = NDArray[np.int64]
 
 def compare(
     units: NDArray[np.float32], block: Codes, label: Codes, noise: float, random: np.random.Generator
-) -> list[GroupQuality]:
+) -> list[GroupFinding]:
     """Return the groups of patients that are divided at random, with noise in the vectors of one of them."""
     _, patient = np.unique(block, return_inverse=True)
     codes = {key: random.integers(0, count, patient.max() + 1)[patient] for key, count in GROUPS.items()}
@@ -44,7 +44,7 @@ def compare(
     mixed = units + direction * noisy[:, None]
     mixed /= np.linalg.norm(mixed, axis=1, keepdims=True)
     precision = precision_of(find_independent(mixed.astype(np.float32), block, VOTERS), label)
-    qualities = list[GroupQuality]()
+    qualities = list[GroupFinding]()
     for key, count in GROUPS.items():
         names = [str(code) for code in range(count)]
         qualities += compare_groups(key, names, codes[key], precision, label, block)
@@ -77,9 +77,9 @@ def main() -> None:
             for group in compare(images.units[rows], images.block[rows], label[rows], noise, random):
                 if (group.key, group.value) == NOISY:
                     differences.append(group.difference)
-                    found += group.is_worse
+                    found += group.worse
                 else:
-                    wrong, others = wrong + group.is_worse, others + 1
+                    wrong, others = wrong + group.worse, others + 1
         drop = f"{np.mean(differences):+.3f}"
         print(f"| {noise} | {drop} | {share(found, args.repeats)} | {share(wrong, others)} |", flush=True)
 

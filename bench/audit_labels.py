@@ -12,8 +12,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from cbir import settings
 from cbir.store import Collection
-from service.features.audit.checks.audited_images import AuditedImages, read_audited_images
-from service.features.audit.checks.label_errors import find_label_errors
+from service.features.audit.audited_images import AuditedImages, read_audited_images
+from service.features.audit.label_errors import find_label_errors
 
 Codes = NDArray[np.int64]
 

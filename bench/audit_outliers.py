@@ -17,13 +17,13 @@ from sklearn.metrics import roc_auc_score
 
 from cbir import settings
 from cbir.store import Collection
-from service.features.audit.checks.audited_images import (
+from service.features.audit.audited_images import (
     AuditedImages,
     find_independent,
     find_outliers,
     read_audited_images,
 )
-from service.features.audit.checks.label_errors import VOTERS
+from service.features.audit.label_errors import VOTERS
 
 FIRST = 0.01  # of the images
 

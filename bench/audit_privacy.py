@@ -31,7 +31,7 @@ from cbir.evaluation.datasets.phantoms.dicom_encoding import encode_dicom
 from cbir.images import Limits
 from cbir.store import Collection
 from indexer.index_images import index_images
-from service.features.audit.checks.privacy import find_privacy, summarise_privacy
+from service.features.audit.privacy import find_privacy, summarise_privacy
 
 NAMES = ("Mueller", "Schmidt", "Garcia", "Chen", "Dupont", "Ivanov", "Okafor", "Tanaka", "Lindqvist", "Abebe")
 GIVEN = ("Anna", "Jane", "Luis", "Wei", "Marie", "Olga", "Ngozi", "Kenji", "Sven", "Sara")

@@ -29,7 +29,7 @@ from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.vector_blocks import plain_space
-from cbir.rerank.auto import CANDIDATES, default_choice
+from cbir.rerank import CANDIDATES, default_choice
 from cbir.store import Collection
 from cbir.store.base.profile import UNIT_EPRF
 from cbir.system.threads import OneBlasThread

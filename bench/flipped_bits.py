@@ -44,9 +44,9 @@ from cbir.store.upkeep.backup_log import append_log
 from cbir.store.upkeep.restore import restore_backup
 from cbir.store.upkeep.verify import verify_collection
 from cbir.store.views import index_build
-from service.access.audit_files import AuditFiles
+from service.access.audit import AuditFiles
 from service.server.verify_state import verify_state
-from service.state import token_rows
+from service.state import access_rows
 from service.state.database import open_state
 
 IMAGES = 60
@@ -110,7 +110,7 @@ def _add_and_die(folder: Path) -> None:
 def _save_and_die(folder: Path) -> None:
     database = open_state(state_settings(folder))
     for number in range(3):
-        token_rows.save_use(database, f"{number:08x}", NOW)
+        access_rows.save_use(database, f"{number:08x}", NOW)
     os._exit(0)
 
 

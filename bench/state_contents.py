@@ -15,11 +15,11 @@ from service.features.annotate.reader_study import tables as studies
 from service.features.monailabel.segmentation_files import store_segmentation
 from service.features.saved.cases import tables as cases
 from service.features.saved.cohorts import tables as cohorts
-from service.features.saved.messages import CaseSearch, NewCase
+from service.features.saved.messages import CaseSearch, NewCase, NewCohort
 from service.features.usage import tables as usage_log
 from service.features.usage.replay_log import LoggedSearch
 from service.jobs import stored_jobs
-from service.state import login_rows, request_counts, token_rows
+from service.state import access_rows, request_counts
 from service.state.database import StateDatabase, open_state
 
 IMAGES = [f"{number:032x}" for number in range(6)]
@@ -41,17 +41,17 @@ def make_state(folder: Path) -> None:
     _save_cases(database)
     _save_study(database)
     _save_usage(database)
-    login_rows.add_session(
-        database, login_rows.StoredSession("ab" * 32, None, "mia", ("ct",), 2 * NOW), 10, 10
+    access_rows.add_session(
+        database, access_rows.StoredSession("ab" * 32, None, "mia", ("ct",), 2 * NOW), 10, 10
     )
     stored_jobs.add_job(database, stored_jobs.NewJob("index", "knees", {"sources": ["/archive"]}), 10)
     stored_jobs.save_worker(database, "worker", {"0123456789abcdef": "the folder /archive"})
     request_counts.add_counts(
         database, {request_counts.CountKey("2026-03-02", "search", "none", "done"): 7}, "2026-01-01"
     )
-    token_rows.save_use(database, "1a2b3c4d", NOW)
-    login_rows.add_failure(database, "192.0.2.0/24", NOW, 10)
-    login_rows.signing_key(database, "logins")
+    access_rows.save_use(database, "1a2b3c4d", NOW)
+    access_rows.add_failure(database, "192.0.2.0/24", NOW, 10)
+    access_rows.signing_key(database, "logins")
     tokens = TokenStore(folder)
     tokens.create([Scope.search], name="viewer", where=["site=A"])
     tokens.revoke(tokens.create([Scope.admin])[0].token_id)
@@ -64,8 +64,8 @@ def make_state(folder: Path) -> None:
 def _save_cases(database: StateDatabase) -> None:
     case = NewCase(title="Knee", note="compare", shared=True, search=CaseSearch(image_id=IMAGES[0]))
     cases.add_case(database, "user mia", "knees", case, cases.QueryPicture(bytes(900), IMAGES[1]), "patient")
-    row = cohorts.NewCohortRow("knees", "Fractures", "", False, ["modality=CR"], {IMAGES[0]: True})
-    cohorts.add_cohort(database, "user mia", row)
+    cohort = NewCohort(title="Fractures", where=["modality=CR"], relevant=[IMAGES[0]])
+    cohorts.add_cohort(database, "user mia", "knees", cohort, {IMAGES[0]: True})
     cohorts.propose(database, 1, [ProposedImage(image, 0.1234567890123456, True) for image in IMAGES[1:4]])
     cohorts.judge(database, 1, {IMAGES[1]: False})
 

@@ -22,7 +22,7 @@ from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
 
 from cbir.descriptors import encoders
-from cbir.descriptors.encoders.encoder_card import VolumeInput
+from cbir.descriptors.encoders.encoder_files import VolumeInput
 from cbir.images import Limits
 from cbir.images.ct_series import find_series, read_volume
 from cbir.images.reading import read_file

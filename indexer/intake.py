@@ -13,7 +13,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from cbir.errors import CollectionBusy, CollectionDamaged, StorageFull
-from cbir.evaluation.auto_update import ChoiceUpdater
+from cbir.evaluation.auto_choice import ChoiceUpdater
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
 from cbir.ingest.intake_check import (

@@ -9,13 +9,13 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.evaluation.irma.code_error import ErrorRule
+from cbir.evaluation.code_error import ErrorRule
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, results_console
 from cbir.system.files import atomic_text
 from indexer.command_parts import INTERRUPTED
 
 if TYPE_CHECKING:
-    from cbir.evaluation.irma.submission import BenchmarkPlan
+    from cbir.evaluation.submission import BenchmarkPlan
     from indexer.irma_release import PreparedRelease
 
 
@@ -50,7 +50,7 @@ def evaluate_irma(
     from cbir.evaluation import runs
     from cbir.evaluation.datasets.irma.codes import CodeTree
     from cbir.evaluation.datasets.irma.label_files import label_kind
-    from cbir.evaluation.irma.submission import BenchmarkPlan, answer_release
+    from cbir.evaluation.submission import BenchmarkPlan, answer_release
     from cbir.system.threads import cores
     from indexer.index_progress import ShownProgress
     from indexer.irma_release import index_training_images, prepare_release

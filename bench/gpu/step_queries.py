@@ -15,7 +15,7 @@ from drawn_collection import DrawnCollection, clustered, vectors_of
 from step_results import GPU, attempt, report
 
 from cbir import rerank
-from cbir.rerank.auto import MUTUAL
+from cbir.rerank import MUTUAL
 from cbir.rerank.ranked import rerank_top
 from cbir.search import Request
 from cbir.search.candidate_view import candidate_query

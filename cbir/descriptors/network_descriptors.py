@@ -17,13 +17,12 @@ from pydantic import ValidationError
 
 from cbir.descriptors import encoders
 from cbir.descriptors.descriptor import Batched, Descriptor, Part, Parts
-from cbir.descriptors.encoders import Encoder, built_in, encoder_card
+from cbir.descriptors.encoders import Encoder, built_in, encoder_files
 from cbir.descriptors.encoders.device_encoder import describe_on, runs_on_gpu
-from cbir.descriptors.encoders.encoder_card import EncoderInput, VolumeInput
-from cbir.descriptors.encoders.encoder_network import normalise_pixels
-from cbir.descriptors.encoders.fit_image import Prepared, fit_image
+from cbir.descriptors.encoders.encoder_files import EncoderInput, VolumeInput
+from cbir.descriptors.encoders.encoder_network import Prepared, fit_image, normalise_pixels
 from cbir.descriptors.networks import model_card
-from cbir.descriptors.networks.onnx_session import OnnxNetwork, load_onnx_network
+from cbir.descriptors.networks.model_card import OnnxNetwork, load_onnx_network
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.images.scaling import pad_resize
@@ -195,7 +194,7 @@ def _torch_network(folder: Path, device: str) -> OnnxNetwork:
 
 # Encoder, hash of its card, dimensions, and the descriptor that is concatenated: see `Concatenated`.
 ENCODER_NAME = re.compile(
-    rf"encoder:({encoder_card.NAME.pattern}):([0-9a-f]{{16}}):([0-9]{{1,5}})(?:\+([a-z0-9_]+))?"
+    rf"encoder:({encoder_files.NAME.pattern}):([0-9a-f]{{16}}):([0-9]{{1,5}})(?:\+([a-z0-9_]+))?"
 )
 
 

@@ -1,12 +1,21 @@
 """Choose the re-ranker that `auto` stands for: compare candidates on labelled images of the collection itself."""
 
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from threading import Lock, Thread
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.errors import CbirError, CollectionBusy, describe_unexpected
 from cbir.evaluation.labelled_rows import (
     LabelledRows,
     content_order,
@@ -16,14 +25,13 @@ from cbir.evaluation.labelled_rows import (
     score_query,
 )
 from cbir.gallery.gallery import Gallery
-from cbir.rerank import get_tuned
-from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, read_choice
+from cbir.rerank import CANDIDATES, AutoChoice, default_choice, get_tuned, read_choice
 from cbir.rerank.reranker import Reranker
 from cbir.rerank.simple_rerankers import NoReranking
 from cbir.store import Collection, View
 from cbir.store.records.records import PERSON_LABELS
 from cbir.store.writing.writer import Writer
-from cbir.system.threads import OneBlasThread
+from cbir.system.threads import OneBlasThread, run_behind
 
 LEAST_LABELLED = 100  # images in classes of two or more; with fewer the comparison is left to chance
 LEAST_MEAN_CLASS = 3.0  # images; labels that nearly every image has for itself say nothing about relevance
@@ -39,6 +47,13 @@ FIRST_WEIGHT = 0.5  # of P@1, which is several times as noisy as AP
 PLAIN: tuple[str, Mapping[str, float]] = (NoReranking.name, {})
 Quality = NDArray[np.float64]
 ShowStage = Callable[[str, int, int], None]
+
+GROWTH = 2  # a new choice when the collection has so many times the images
+NICENESS = 19
+BUSY_SECONDS = 600.0  # to wait for another writer
+FAILED, ORPHANED = 1, 2  # exit codes
+
+log = logging.getLogger(__name__)
 
 
 def show_nothing(stage: str, done: int, total: int) -> None:
@@ -230,11 +245,8 @@ def labelled_rows(
     collection: Collection, view: View, label_key: str | None
 ) -> tuple[str, LabelledRows] | None:
     """Return a label to compare by and the rows: `label_key`, "label" or the key with most classes; None without."""
-    keys = (
-        [label_key]
-        if label_key
-        else sorted(_keys_of_pictures(collection), key=lambda key: (key != USUAL_LABEL, key))
-    )
+    usual_first = sorted(_keys_of_pictures(collection), key=lambda key: (key != USUAL_LABEL, key))
+    keys = [label_key] if label_key else usual_first
     usable: list[tuple[int, str, LabelledRows]] = []
     for key, labelled in read_labels(collection, view, keys):
         if _has_classes(labelled):
@@ -262,3 +274,77 @@ def _has_classes(labelled: LabelledRows) -> bool:
         and shared.sum() >= LEAST_LABELLED
         and sizes.sum() >= LEAST_MEAN_CLASS * np.count_nonzero(sizes)
     )
+
+
+def choice_is_due(collection: Collection) -> bool:
+    """Return whether a collection with a snapshot has twice the images of the last choice, or has none yet."""
+    choice = read_choice(collection.auto_choice(), collection.profile.descriptor)
+    return collection.statistics() is not None and len(collection) >= GROWTH * (choice.images or 0)
+
+
+class ChoiceUpdater:
+    """Starts the process when a choice is due, one at a time. Thread-safe. One for each open collection."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._running = False
+        self._tried: dict[Path, int] = {}  # by folder: images when the process was last started
+
+    def wake(self, collection: Collection) -> None:
+        """Start the process if a choice is due; after a failure, when the collection has doubled again."""
+        folder = collection.folder
+        with self._lock:
+            tried = self._tried.get(folder, 0)
+            if self._running or len(collection) < GROWTH * tried or not choice_is_due(collection):
+                return
+            self._running, self._tried[folder] = True, len(collection)
+        Thread(target=self._run, args=[folder], name="choice of auto", daemon=True).start()
+
+    def _run(self, folder: Path) -> None:
+        command = [sys.executable, "-m", "cbir.evaluation.auto_choice", str(folder), str(os.getpid())]
+        try:
+            process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            if process.returncode != 0:
+                reason = next(iter(reversed(process.stderr.splitlines())), f"exit code {process.returncode}")
+                log.warning("auto was not chosen again: %s", reason)
+        except OSError as error:
+            log.warning("auto was not chosen again: %s", error.strerror)
+        finally:
+            self._running = False
+
+
+def update_when_due(folder: Path) -> None:
+    """Choose while others may write, and store the choice unless another process has chosen meanwhile."""
+    with Collection(folder) as collection:
+        label = read_choice(collection.auto_choice(), collection.profile.descriptor).label
+        text = choose(collection, label).to_json()
+        until = time.monotonic() + BUSY_SECONDS
+        while choice_is_due(collection):
+            try:
+                with collection.writer("choice of auto") as writer:
+                    writer.set_auto(text)
+                return
+            except CollectionBusy:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.5)
+
+
+def main() -> int:
+    """Run at the lowest priority."""
+    folder, parent = Path(sys.argv[1]), int(sys.argv[2])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's affair
+    run_behind(parent, NICENESS, ORPHANED)  # storing a choice is atomic
+    try:
+        update_when_due(folder)
+    except CbirError as error:
+        print(error, file=sys.stderr)
+        return FAILED
+    except Exception as error:
+        print(describe_unexpected(error), file=sys.stderr)
+        return FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cbir.evaluation.metrics.rank_metrics import average_precision
 from cbir.evaluation.relevance import encode_values
 from cbir.gallery.gallery import Gallery, rank, top_k
-from cbir.rerank.auto import ANSWERS, LEAST_IMAGES, AgreementBlock, AgreementBlocks
+from cbir.rerank import ANSWERS, LEAST_IMAGES, AgreementBlock, AgreementBlocks
 from cbir.rerank.reranker import Reranker
 from cbir.store import Collection, View
 
@@ -28,6 +28,13 @@ class LabelledRows:
         """True (n,) for images that share their label with another."""
         sizes = np.bincount(self.label[self.label >= 0], minlength=1)
         return np.asarray((self.label >= 0) & (sizes[self.label] > 1))
+
+    def others(self, index: int) -> NDArray[np.bool_]:
+        """Return which rows (n,) are neither `index` nor of its patient."""
+        patient = self.patient[index]
+        others = self.patient != patient if patient >= 0 else np.ones(len(self.rows), bool)
+        others[index] = False
+        return others
 
 
 def read_labels(
@@ -123,9 +130,7 @@ def score_query(
     (r, 2) float64 or None
         Average precision and P@1 of each method; None without a relevant image.
     """
-    patient = labelled.patient[index]
-    others = labelled.patient != patient if patient >= 0 else np.ones(len(labelled.rows), bool)
-    others[index] = False
+    others = labelled.others(index)
     relevant = labelled.label[others] == labelled.label[index]
     if not relevant.any():
         return None
@@ -177,10 +182,7 @@ def count_agreement(
     drawn = np.random.default_rng(0).permutation(order[labelled[order]])[:queries]
     for done, index in enumerate(drawn.tolist()):
         on_progress(done, len(drawn))
-        patient = first.patient[index]
-        others = first.patient != patient if patient >= 0 else np.ones(len(first.rows), bool)
-        others[index] = False
-        positions = np.flatnonzero(others)
+        positions = np.flatnonzero(first.others(index))
         best = positions[_answers(gallery, first.rows[index], first.rows[positions], reranker)]
         for key, each in labels.items():
             if len(best) == ANSWERS and each.label[index] >= 0:

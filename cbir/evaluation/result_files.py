@@ -1,14 +1,11 @@
 """Results of an evaluation: summary.json, queries.csv, the qrels, the terms to repeat it, and a table of means."""
 
-import csv
-import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +15,7 @@ from cbir.evaluation.run_files import qrel_lines
 from cbir.evaluation.runs import EvalRun
 from cbir.evaluation.significance import RESAMPLES
 from cbir.system.console import results_console
-from cbir.system.files import atomic_text, harmless_cell
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from cbir.evaluation.experiment import EvalResult
+from cbir.system.files import atomic_text, csv_text, file_sha256
 
 PACKAGES = (
     "numpy",
@@ -54,14 +46,9 @@ def package_versions() -> dict[str, str]:
 def file_digests(folder: Path, runs: Sequence[EvalRun]) -> dict[str, str]:
     """Return the SHA-256 of the files in the folder of a result that hold its figures, and of its runs, by name."""
     names = ["qrels.txt", "queries.csv"]
-    return {name: _digest(folder / name) for name in names} | {
-        f"runs/{run.method.file}": _digest(folder / run.file) for run in runs
+    return {name: file_sha256(folder / name) for name in names} | {
+        f"runs/{run.method.file}": file_sha256(folder / run.file) for run in runs
     }
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def compare_with_result(path: Path, summary: Mapping[str, Any]) -> list[str] | None:
@@ -195,20 +182,18 @@ def write_queries(result: EvalResult, path: Path) -> None:
     spreadsheet would run as a formula begins with an apostrophe.
     """
     qrels = result.qrels
+    names = [metric.name for metric in result.plan.metrics]
+    rows: list[list[Any]] = [["run", "query", "row", "class", "relevant", *names]]
+    for number, run in enumerate(result.runs):
+        for q, query in enumerate(qrels.queries):
+            title = qrels.titles[qrels.query_classes[q]]
+            values = [f"{value:.6g}" for value in result.values[number, :, q].tolist()]
+            rows.append([run.method.name, query.name, query.row, title, qrels.relevant[q], *values])
+    for query in qrels.without_relevant:
+        title = " / ".join(qrels.relevance.class_of(query.labels) or ())
+        rows.append(["", query.name, query.row, title, 0, *([""] * len(names))])
     with atomic_text(path) as file:
-        rows = csv.writer(file, lineterminator="\n")
-        names = [metric.name for metric in result.plan.metrics]
-        rows.writerow(["run", "query", "row", "class", "relevant", *names])
-        for number, run in enumerate(result.runs):
-            for q, query in enumerate(qrels.queries):
-                title = qrels.titles[qrels.query_classes[q]]
-                values = [f"{value:.6g}" for value in result.values[number, :, q].tolist()]
-                cells = [run.method.name, query.name, query.row, title, qrels.relevant[q], *values]
-                rows.writerow(map(harmless_cell, cells))
-        for query in qrels.without_relevant:
-            title = " / ".join(qrels.relevance.class_of(query.labels) or ())
-            cells = ["", query.name, query.row, title, 0, *([""] * len(names))]
-            rows.writerow(map(harmless_cell, cells))
+        file.write(csv_text(rows))
 
 
 def write_qrels(result: EvalResult, path: Path) -> None:
@@ -220,62 +205,12 @@ def write_qrels(result: EvalResult, path: Path) -> None:
             file.writelines(f"{line}\n" for line in qrel_lines(query.name, images, gains.tolist()))
 
 
-def render_results(result: EvalResult) -> str:
-    """Render a row for each method with means, intervals and the comparison with the first method."""
-    metrics = result.plan.metrics
-    heads = "".join(f"<th>{escape(m.name)}{' ↓' if m.lower_is_better else ''}</th>" for m in metrics)
-    rows = "".join(_row(result, number) for number in range(len(result.runs)))
-    return (
-        f'<div class="wide"><table><thead><tr><th>method</th>{heads}<th>seconds</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
-
-
-def render_folds(result: EvalResult) -> str:
-    """Render mean and standard deviation over folds of the queries; empty without folds."""
-    if result.by_fold is None:
-        return ""
-    heads = "".join(f"<th>{escape(metric.name)}</th>" for metric in result.plan.metrics)
-    rows = "".join(
-        f"<tr><th>{escape(run.method.name)}</th>"
-        + "".join(f"<td>{of_metric.mean():.4f} ± {of_metric.std(ddof=1):.4f}</td>" for of_metric in folds)
-        + "</tr>"
-        for run, folds in zip(result.runs, result.by_fold, strict=True)
-    )
-    return (
-        f'<h3>Mean and standard deviation of {result.by_fold.shape[2]} folds</h3><div class="wide"><table><thead>'
-        f"<tr><th>method</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _row(result: EvalResult, number: int) -> str:
-    run = result.runs[number]
-    cells = "".join(_cell(result, number, m) for m in range(len(result.plan.metrics)))
-    settings = ", ".join(f"{name} {value}" for name, value in run.facts["parameters"].items())
-    seconds = f"<td>{run.seconds}</td>"
-    return f'<tr><th title="{escape(settings)}">{escape(run.method.name)}</th>{cells}{seconds}</tr>'
-
-
-def _cell(result: EvalResult, number: int, m: int) -> str:
-    column = result.means[:, m]
-    best = column.min() if result.plan.metrics[m].lower_is_better else column.max()
-    mean, low, high = (float(values[number, m]) for values in (result.means, result.low, result.high))
-    difference = result.differences[number]
-    compared = ""
-    if difference:
-        p = float(difference.p_holm[m])
-        sure = "<b>*</b>" if p < SIGNIFICANT else ""
-        compared = f"<small>{float(difference.mean[m]):+.4f}, p {escape(format_p(p))}{sure}</small>"
-    kind = ' class="best"' if mean == best and len(column) > 1 else ""
-    return f"<td{kind}><b>{mean:.4f}</b><small>[{low:.4f}, {high:.4f}]</small>{compared}</td>"
-
-
 def format_p(p: float) -> str:
     """Format a p value as papers print it."""
     return "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
-def print_means(result: "EvalResult") -> None:
+def print_means(result: EvalResult) -> None:
     """Print the means of each method with their intervals, the differences from the first one, and the queries."""
     from rich.table import Table
 
@@ -292,7 +227,10 @@ def print_means(result: "EvalResult") -> None:
     console.print(legend, style="dim", highlight=False)
     if result.by_fold is not None:
         console.print(f"mean ± standard deviation of {result.by_fold.shape[2]} folds of the queries")
-        console.print(_fold_table(result))
+        folds = Table("method", *(metric.name for metric in metrics), box=None)
+        for row in fold_rows(result):
+            folds.add_row(*row)
+        console.print(folds)
     console.print(_describe_queries(result), highlight=False)
     if result.qrels.without_relevant:
         console.print(
@@ -301,7 +239,7 @@ def print_means(result: "EvalResult") -> None:
         )
 
 
-def _mean_lines(result: "EvalResult", number: int, m: int) -> list[str]:
+def _mean_lines(result: EvalResult, number: int, m: int) -> list[str]:
     """Return mean, interval and difference from the first method of a run's metric, a line each."""
     mean, low, high = (float(values[number, m]) for values in (result.means, result.low, result.high))
     lines = [f"{mean:.4f}", f"{low:.3f}-{high:.3f}"]
@@ -310,7 +248,7 @@ def _mean_lines(result: "EvalResult", number: int, m: int) -> list[str]:
     return lines
 
 
-def _describe_queries(result: "EvalResult") -> str:
+def _describe_queries(result: EvalResult) -> str:
     count, sample = len(result.qrels.queries), result.plan.sample
     if sample is None or sample >= result.query_count:
         return f"{count} queries"
@@ -318,12 +256,8 @@ def _describe_queries(result: "EvalResult") -> str:
     return f"{count} of {result.query_count} queries, evenly from {classes} classes: means of all of them may differ"
 
 
-def _fold_table(result: "EvalResult") -> "Table":
-    from rich.table import Table
-
+def fold_rows(result: EvalResult) -> Iterator[list[str]]:
+    """Return the name of each method with mean and standard deviation of its folds by metric."""
     assert result.by_fold is not None
-    table = Table("method", *(metric.name for metric in result.plan.metrics), box=None)
     for run, folds in zip(result.runs, result.by_fold, strict=True):
-        cells = [f"{of_metric.mean():.4f} ± {of_metric.std(ddof=1):.4f}" for of_metric in folds]
-        table.add_row(run.method.name, *cells)
-    return table
+        yield [run.method.name, *(f"{means.mean():.4f} ± {means.std(ddof=1):.4f}" for means in folds)]

@@ -5,7 +5,7 @@ therefore fall strictly in float32, so that every reader sees the same order.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
+from cbir.system.files import os_errors
 
 
 def strictly_falling(scores: NDArray[np.floating]) -> NDArray[np.float32]:
@@ -70,33 +71,6 @@ def qrel_lines(query: str, images: Sequence[str], gains: Sequence[int]) -> list[
     return [f"{query} 0 {image} {gain}" for image, gain in zip(images, gains, strict=True)]
 
 
-def iter_run(path: Path) -> Iterator[tuple[str, list[str], NDArray[np.float32]]]:
-    """Yield name, images and scores of each query of a run file, whose lines must be adjacent, best first.
-
-    Raises InvalidInput, naming the line, if the file has another form.
-    """
-    query = ""
-    images: list[str] = []
-    scores: list[float] = []
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                name, _, image, _, score, _ = line.split()
-                value = float(score)
-            except ValueError:
-                raise InvalidInput(
-                    f"{path}, line {number} is not of the form `query Q0 image rank score tag`"
-                ) from None
-            if name != query:
-                if images:
-                    yield query, images, np.array(scores, np.float32)
-                query, images, scores = name, [], []
-            images.append(image)
-            scores.append(value)
-    if images:
-        yield query, images, np.array(scores, np.float32)
-
-
 class QueryAnswers(NamedTuple):
     """Answers to one query, best first. scores: (k,) float64, finite, never rising."""
 
@@ -115,11 +89,8 @@ class RunFile:
         """Find the queries of a file; raise InvalidInput, naming the line, if it has another form."""
         self.path = path
         self._starts: dict[str, tuple[int, int, int]] = {}  # first line's number and byte, count of lines
-        try:
-            with path.open("rb") as file:
-                self._find_queries(file)
-        except OSError as error:
-            raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+        with os_errors(f"{path} cannot be read"), path.open("rb") as file:
+            self._find_queries(file)
         if not self._starts:
             raise InvalidInput(f"{path} has no answers")
 

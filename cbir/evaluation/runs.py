@@ -1,7 +1,6 @@
 """Runs: every query searched by one method, written as a run file, or read from any program's."""
 
 import json
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,13 +17,13 @@ from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.evaluation.qrels import EvalQuery, RunMatrix
 from cbir.evaluation.relevance import Candidates
-from cbir.evaluation.run_files import RunFile, iter_run, run_lines, trec_word
+from cbir.evaluation.run_files import RunFile, run_lines, trec_word
 from cbir.evaluation.search_pool import SearchPool, SearchResult, SearchTask
 from cbir.rerank.parameters import parse_value
 from cbir.search import Request
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.system.files import atomic_text
+from cbir.system.files import atomic_text, file_sha256
 
 
 @dataclass(frozen=True)
@@ -160,13 +159,12 @@ class RunWriter:
         """
         path = self.folder / method.file
         decisive = self.decisive | {"method": method.name}
-        facts = _finished(path, decisive)
+        facts = read_finished(path, decisive)
         if facts is not None:
             progress(len(self.queries))
             return EvalRun(method, self._read(path), facts | {"reused": True})
         matrix, facts = self._search(method, path, pool, progress)
-        with atomic_text(path.with_suffix(".json")) as file:
-            json.dump({"decisive": decisive, "facts": facts, "bytes": path.stat().st_size}, file, indent=2)
+        write_finished(path, decisive, facts)
         return EvalRun(method, matrix, facts | {"reused": False})
 
     def _empty_matrix(self) -> RunMatrix:
@@ -196,7 +194,9 @@ class RunWriter:
         rows = {query.name: row for row, query in enumerate(self.queries)}
         matrix = self._empty_matrix()
         try:
-            for name, images, _ in iter_run(path):
+            run = RunFile(path)
+            for name in run.queries:
+                images = run.answers(name).images
                 matrix.positions[rows[name], : len(images)] = [positions[image] for image in images]
         except (KeyError, ValueError) as error:
             raise InvalidInput(f"{path} does not fit the queries; remove it and run again") from error
@@ -227,16 +227,22 @@ class RunNotes:
         }  # fmt: skip
 
 
-def _finished(path: Path, decisive: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the facts of a finished run with these settings, None if there is none."""
+def read_finished(path: Path, decisive: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the facts of a finished file that was written with the same `decisive` settings; None without one."""
     try:
         saved = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        if saved["decisive"] == decisive and saved["bytes"] == os.stat(path).st_size:
+        if saved["decisive"] == decisive and saved["sha256"] == file_sha256(path):
             facts: dict[str, Any] = saved["facts"]
             return facts
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
+
+
+def write_finished(path: Path, decisive: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Store beside a finished file, `path`, what is `decisive` for its content, and `facts` about it."""
+    with atomic_text(path.with_suffix(".json")) as file:
+        json.dump({"decisive": decisive, "facts": facts, "sha256": file_sha256(path)}, file, indent=2)
 
 
 def read_external_run(

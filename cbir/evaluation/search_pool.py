@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import CbirError, CollectionBusy
+from cbir.evaluation.relevance import Candidates
 from cbir.images import Image, Limits, read_images
 from cbir.ingest.description import DescribedFile, describe_images
 from cbir.ingest.process_pool import ProcessPool, WorkerDied
@@ -63,6 +64,17 @@ class SearchPool:
     def search(self, tasks: Sequence[SearchTask], generation: int) -> Iterator[SearchResult]:
         """Run searches; raise CollectionBusy if the collection is no longer of this generation."""
         return self._map(_search, tasks, generation)
+
+    def search_ids(
+        self, tasks: Sequence[SearchTask], candidates: Candidates, progress: Callable[[int], None]
+    ) -> list[tuple[str, ...]]:
+        """Return the ids of the answers, of `candidates`, to each of the tasks; `progress` gets how many are done."""
+        answers: list[tuple[str, ...]] = []
+        for result in self.search(tasks, candidates.generation):
+            positions = candidates.positions(result.numbers).tolist()
+            answers.append(tuple(candidates.records[position].image_id for position in positions))
+            progress(len(answers))
+        return answers
 
     def describe(self, files: Sequence[Path]) -> Iterator[DescribedFile]:
         """Decode and describe the first frame of each file, as a search does."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
-from cbir.rerank.auto import read_choice
+from cbir.rerank import read_choice
 from cbir.rerank.eprf import SHARPNESS, Eprf
 from cbir.rerank.kernel_expansion import kernel_gamma
 from cbir.rerank.parameters import AUTO

@@ -4,10 +4,12 @@ The package can be called: `cbir.rerank(query_vectors, gallery_vectors, "eprf")`
 has the parameters: `help(cbir.rerank_vectors)`.
 """
 
+import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from cbir.errors import InvalidInput
 from cbir.rerank.diffusion import Diffusion
@@ -35,7 +37,28 @@ RERANKERS: tuple[type[Reranker], ...] = (
     KReciprocal,
     AlphaQueryExpansion,
 )
-AUTO = Diffusion.name  # without a collection, which may have another choice: cbir.rerank.auto
+AUTO = Diffusion.name  # without a collection, which may have another choice: `read_choice`
+
+# Relevance that flows far, beside mutual neighbours; the nearest image stays first. bench/results/auto_choice.md
+MUTUAL = {"damping": 0.97, "tail": 1.0, "mutual": 4.0, "sure": 1.0}
+OF_HUANG2012 = {**MUTUAL, "sure": 0.85}  # first answers of huang2012 gain: 3 points of P@1 and more
+# Compared on labelled images. On a draw the first wins.
+CANDIDATES: tuple[tuple[str, Mapping[str, float]], ...] = (
+    ("diffusion", MUTUAL),
+    ("diffusion", OF_HUANG2012),
+    ("diffusion", {}),
+    ("diffusion", {"damping": 0.97, "tail": 1.0}),
+    ("diffusion", {"damping": 0.97, "tail": 1.0, "sure": 1.0}),
+    ("none", {}),
+    ("eprf", {"sure": 1.0}),
+    ("k-reciprocal", {"M": 200, "sure": 1.0}),
+    ("aqe", {}),
+)
+LOSING = ("color_layout", "tamura")  # too many of their neighbours belong to another class: docs/rerank.md
+
+
+ANSWERS = 10  # first answers whose labels are counted
+LEAST_IMAGES = 20  # searched with, for a share to be reported
 
 
 def resolve_name(name: str) -> str:
@@ -97,3 +120,82 @@ class _CallablePackage(ModuleType):
 
 
 sys.modules[__name__].__class__ = _CallablePackage
+
+
+class AgreementBlock(NamedTuple):
+    """Searches in which at least so many of the first ANSWERS, and fewer than in the next block, had one label.
+
+    least: of agreeing answers. images: searched with. right: those whose own label it was.
+    """
+
+    least: int
+    images: int
+    right: int
+
+    @property
+    def share(self) -> float:
+        """Share of the images whose own label it was, by Laplace's rule: no number of images makes it 0 or 1."""
+        return (self.right + 1) / (self.images + 2)
+
+
+AgreementBlocks = tuple[AgreementBlock, ...]
+
+
+@dataclass(frozen=True)
+class AutoChoice:
+    """A re-ranker with its parameters.
+
+    reason: a phrase for the user. generation: of the snapshot that it was chosen on, None for no snapshot.
+    label: key that a person named to compare by; later choices keep it. images: in the collection then; None for the
+    choice of a version that did not count them. agreement: by label key, how often its answers agree rightly.
+    """
+
+    method: str
+    reason: str
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    generation: int | None = None
+    label: str | None = None
+    images: int | None = None
+    agreement: Mapping[str, AgreementBlocks] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Serialise to text that `read_choice` reads."""
+        return json.dumps(asdict(self))
+
+
+def read_choice(text: str | None, descriptor: str) -> AutoChoice:
+    """Return the choice that a collection stores, or the default of its descriptor.
+
+    Parameters
+    ----------
+    text : str or None
+        Text of `AutoChoice.to_json`. Another version may have written it: a method or parameter that there is not
+        counts as no choice.
+    descriptor : str
+        Name of the collection's descriptor.
+    """
+    try:
+        fields: dict[str, Any] = json.loads(text) if text else {}
+        agreement = fields.pop("agreement", {})
+        blocks = {key: tuple(AgreementBlock(*block) for block in each) for key, each in agreement.items()}
+        choice = AutoChoice(**fields, agreement=blocks)
+        reranker_class(choice.method).from_values(choice.method, dict(choice.parameters))
+    except (AttributeError, TypeError, ValueError, InvalidInput):
+        return default_choice(descriptor)
+    return choice
+
+
+def default_choice(descriptor: str) -> AutoChoice:
+    """Return what `auto` stands for where no labelled images could be compared.
+
+    Parameters
+    ----------
+    descriptor : str
+        Name of the collection's descriptor.
+    """
+    if descriptor in LOSING:
+        return AutoChoice(NoReranking.name, f"no method gains with {descriptor} alone")
+    parameters = OF_HUANG2012 if descriptor == "huang2012" else MUTUAL
+    return AutoChoice(
+        Diffusion.name, "the best in general; methods were not compared on labelled images", parameters
+    )

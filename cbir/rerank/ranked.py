@@ -14,7 +14,7 @@ from cbir.gallery.gallery import Gallery, RankingList, rank, top_k
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among, plain_space
-from cbir.rerank.auto import AgreementBlocks, default_choice
+from cbir.rerank import AgreementBlocks, default_choice
 from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.reranker import Reranked, Reranker

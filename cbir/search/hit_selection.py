@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.rerank.auto import ANSWERS, LEAST_IMAGES, AgreementBlock
+from cbir.rerank import ANSWERS, LEAST_IMAGES, AgreementBlock
 from cbir.rerank.ranked import Ranked
 from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search.answer import Grouping, LabelAgreement

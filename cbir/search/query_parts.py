@@ -11,7 +11,7 @@ from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput, NotFound
 from cbir.gallery.vector_blocks import Doubles, Floats
 from cbir.images import Image
-from cbir.rerank.auto import AgreementBlocks, read_choice
+from cbir.rerank import AgreementBlocks, read_choice
 from cbir.rerank.diffusion import RelevanceFeedback
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.several_examples import AUTO_REASON, Learner, get_learner, learner_names

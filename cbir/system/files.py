@@ -1,6 +1,9 @@
 """Files: atomic, durable writes, locks, folders by default, limits of files and disks, and cells of csv files."""
 
+import csv
 import errno
+import hashlib
+import io
 import math
 import os
 import re
@@ -26,6 +29,15 @@ PUBLIC_FILE = (
 )
 
 BINARY: int = getattr(os, "O_BINARY", 0)  # for os.open: Windows else ends lines in its own way
+
+
+@contextmanager
+def os_errors(what: str) -> Iterator[None]:
+    """Raise InvalidInput in place of an OSError, with `what` before its reason, as "a.csv cannot be read"."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{what}: {error.strerror}") from error
 
 
 @contextmanager
@@ -234,6 +246,12 @@ def raise_file_limit(needed: int, least: int) -> None:
         )
 
 
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def is_inside(path: Path, roots: Iterable[Path]) -> bool:
     """Return True if the real path of `path`, which need not exist, is one of the roots' real paths or below one."""
     real = Path(os.path.realpath(path))
@@ -279,6 +297,13 @@ def has_room(folder: Path) -> bool:
 SEPARATORS = re.compile(r"([;\t\r\n])")
 FORMULA = re.compile(r"[\s\"]*[=+\-@\uff1d\uff0b\uff0d\uff20]")  # also full-width, which Excel reads alike
 CONTROL_STARTS = ("\t", "\r", "\n")
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Return rows as csv, each of their cells harmless."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(map(harmless_cell, row) for row in rows)
+    return text.getvalue()
 
 
 def harmless_cell(value: Any) -> Any:

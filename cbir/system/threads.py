@@ -11,6 +11,7 @@ from contextvars import Context, ContextVar, copy_context
 from functools import cache
 from itertools import islice
 from threading import Lock, Semaphore, Thread
+from time import sleep
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -166,6 +167,20 @@ Chunk = tuple[slice, Any]
 def cores() -> int:
     """Return the number of cores that this process may use; macOS and Windows have no sched_getaffinity."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_behind(parent: int, niceness: int, exit_code: int) -> None:
+    """Lower the priority of this process by `niceness`; end it by `exit_code` once its parent, if not 0, is gone."""
+
+    def end_with_parent() -> None:
+        while os.getppid() == parent:
+            sleep(0.5)
+        os._exit(exit_code)
+
+    if hasattr(os, "nice"):
+        os.nice(niceness)
+    if parent:
+        Thread(target=end_with_parent, daemon=True).start()
 
 
 _spare_cores = Semaphore(cores() - 1)

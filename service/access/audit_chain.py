@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,22 +42,9 @@ class ChainHead(NamedTuple):
         return f"{self.number}:{self.mac}"
 
 
-def start_chain(key: bytes, earlier: Iterable[bytes]) -> ChainHead:
-    """Return the head of an empty chain that follows the bytes `earlier`, which no chain protects."""
-    digest = begin_digest(key)
-    for part in earlier:
-        digest.update(part)
-    return start_head(digest)
-
-
-def begin_digest(key: bytes) -> hmac.HMAC:
-    """Return the digest of the lines before a chain, none yet."""
-    return hmac.new(key, b"start ", hashlib.sha256)
-
-
-def start_head(earlier: hmac.HMAC) -> ChainHead:
-    """Return the head of an empty chain after lines with the digest `earlier`."""
-    return ChainHead(0, earlier.hexdigest()[: 2 * MAC_BYTES])
+def start_chain(key: bytes) -> ChainHead:
+    """Return the head of an empty chain."""
+    return ChainHead(0, _mac(key, b"start "))
 
 
 def chain_line(key: bytes, head: ChainHead, fields: dict[str, Any]) -> tuple[bytes, ChainHead]:
@@ -137,9 +124,7 @@ class AuditWriter(ABC):
         job: str | None = None,
         user: str | None = None,
         identifier: bool = False,
-        changed_token: str | None = None,
-        also_revoked: Sequence[str] = (),
-        sent: Sequence[str] = (),
+        **others: object,
     ) -> bool:
         """Append a line; return False if that failed, which the service's own log reports.
 
@@ -161,12 +146,10 @@ class AuditWriter(ABC):
             Name of the user, if the hospital's identity was used.
         identifier : bool
             Whether the request named a patient by identifier.
-        changed_token : str, optional
-            Id of the token that the request has created or revoked; other lines have no such field.
-        also_revoked : sequence of str
-            Ids of the tokens that were revoked because that one had made them; other lines have no such field.
-        sent : sequence of str
-            What the request let leave for other services; other lines have no such field.
+        **others
+            Fields that other lines do not have. changed_token: id of the token that the request has created or
+            revoked. also_revoked: ids of those that were revoked because that one had made them. sent: what the
+            request let leave for other services.
         """
         ids = list(images)
         fields: dict[str, object] = {
@@ -181,13 +164,7 @@ class AuditWriter(ABC):
             "image_count": len(ids),
             "identifier": identifier,
         }
-        if changed_token:
-            fields["changed_token"] = changed_token
-        if also_revoked:
-            fields["also_revoked"] = list(also_revoked)
-        if sent:
-            fields["sent"] = list(sent)
-        if self._try(fields):
+        if self._try(fields | {name: value for name, value in others.items() if value}):
             return True
         with self._counting:
             self.lost += 1

@@ -12,8 +12,8 @@ from cbir.errors import InvalidInput
 from cbir.system.console import StageBars, echo
 
 if TYPE_CHECKING:
+    from service.access.audit import AuditFiles
     from service.access.audit_chain import ChainHead
-    from service.access.audit_files import AuditFiles
     from service.access.shared_audit import SharedAuditLines
 
 HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{32})")
@@ -40,27 +40,12 @@ def verify(
         list[str] | None,
         typer.Option(help="A line that `cbir audit-log head` printed earlier; it must be there. Repeatable."),
     ] = None,
-    earlier: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="File beside the log that a version of cbir without a chain wrote. Repeatable.",
-        ),
-    ] = None,
 ) -> None:
     """Report every changed, removed, added or reordered line, and files that do not belong; then exit with 1."""
-    from service.access.audit_files import AuditFiles
-
     heads = tuple(map(_parse_head, head or []))
-    log = _log(file)
     with StageBars() as bars:
         bars.show("reading the log")
-        if isinstance(log, AuditFiles):
-            report = log.verify(first, heads, earlier or ())
-        elif earlier:
-            raise InvalidInput("--earlier names files, but the audit log is in state_database; leave it out")
-        else:
-            report = log.verify(first, heads)
+        report = _log(file).verify(first, heads)
     for note in report.notes:
         echo(f"note: {note}")
     for fault in report.faults[:MAX_FAULTS]:
@@ -96,7 +81,7 @@ def export_lines(
 
 
 def _log(file: Path | None) -> "AuditFiles | SharedAuditLines":
-    from service.access.audit_files import AuditFiles
+    from service.access.audit import AuditFiles
     from service.access.security import audit_key_file, audit_log_place
     from service.access.shared_audit import SharedAuditLines
     from service.state.database import open_state

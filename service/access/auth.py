@@ -115,21 +115,22 @@ def _authorise() -> Response | None:
     if rule.need is scopes.OpenTo.anyone:
         return None
     if text := _bearer_token():
-        if wait := control.limiter.seconds_to_wait(request.remote_addr or ""):
-            return too_many_failures(wait)
+        check_failures()
         g.caller, problem_text = identify(control, text)
         if problem_text:
-            return _unauthorized(problem_text, "invalid_token")
+            return unauthorized(problem_text, ', error="invalid_token"')
     g.caller = g.caller or _caller_of_proxy(control) or _caller_of_ticket(control, rule)
     if g.caller is None:
         return (
             _ask_to_log_in()
             if _is_navigation()
-            else _unauthorized("a token is needed: send Authorization: Bearer TOKEN, or log in at /login")
+            else unauthorized("a token is needed: send Authorization: Bearer TOKEN, or log in at /login")
         )
-    if wait := control.requests.seconds_to_wait(g.caller.actor):
+    try:
+        count_request()
+    except TooManyRequests:
         g.not_logged = True  # a line each would fill the audit log
-        return _too_many_requests(control, wait)
+        raise
     if g.caller.token:
         control.last_uses.note(g.caller.token.token_id)
     set_rights(g.caller.rights)
@@ -139,10 +140,11 @@ def _authorise() -> Response | None:
 
 
 def count_request() -> None:
-    """Count one more request of the caller, for one that does the work of several; raises TooManyRequests."""
+    """Count a request of the caller, or one more for one that does the work of several; raises TooManyRequests."""
     control, caller = access_control(), current_caller()
     if caller and (wait := control.requests.seconds_to_wait(caller.actor)):
-        raise TooManyRequests(_rate_text(control, wait), retry_after=wait)
+        text = f"more than {control.requests.per_minute} requests per minute; try again in {wait} seconds"
+        raise TooManyRequests(text, retry_after=wait)
 
 
 def count_federated_search() -> None:
@@ -154,16 +156,6 @@ def count_federated_search() -> None:
             "seconds",
             retry_after=wait,
         )
-
-
-def _rate_text(control: AccessControl, wait: int) -> str:
-    return f"more than {control.requests.per_minute} requests per minute; try again in {wait} seconds"
-
-
-def _too_many_requests(control: AccessControl, wait: int) -> Response:
-    response = problem_response(HTTPStatus.TOO_MANY_REQUESTS, _rate_text(control, wait))
-    response.headers["Retry-After"] = str(wait)
-    return response
 
 
 def _refuse_without_audit(control: AccessControl) -> Response | None:
@@ -312,10 +304,10 @@ def _ask_to_log_in() -> Response:
     return Response("", mimetype="text/html", headers={"Refresh": "0"})
 
 
-def _unauthorized(detail: str, error: str = "") -> Response:
-    # RFC 6750, section 3.
+def unauthorized(detail: str, error: str = "") -> Response:
+    """Return the answer to a caller without a valid token; `error`: further parameter of RFC 6750, section 3."""
     response = problem_response(HTTPStatus.UNAUTHORIZED, detail)
-    response.headers["WWW-Authenticate"] = 'Bearer realm="cbir"' + (f', error="{error}"' if error else "")
+    response.headers["WWW-Authenticate"] = f'Bearer realm="cbir"{error}'
     return response
 
 
@@ -326,13 +318,10 @@ def _tokens_unreadable(error: TokensUnreadable) -> Response:
     return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, "not-ready")
 
 
-def too_many_failures(wait: int) -> Response:
-    """Return the response for an address that failed too often and has to wait `wait` seconds."""
-    response = problem_response(
-        HTTPStatus.TOO_MANY_REQUESTS, f"too many wrong tokens; try again in {wait} seconds"
-    )
-    response.headers["Retry-After"] = str(wait)
-    return response
+def check_failures() -> None:
+    """Raise TooManyRequests if the address of the request has sent too many wrong tokens."""
+    if wait := access_control().limiter.seconds_to_wait(request.remote_addr or ""):
+        raise TooManyRequests(f"too many wrong tokens; try again in {wait} seconds", retry_after=wait)
 
 
 def _action_to_log() -> str | None:
@@ -358,12 +347,8 @@ def _write_audit_line(response: Response) -> Response:
         action,
         g.get("audit_images", ()),
         response.status_code,
-        g.get("audit_job"),
         user=caller.user if caller else None,
-        identifier=bool(g.get("audit_identifier")),
-        changed_token=g.get("audit_changed_token"),
-        also_revoked=g.get("audit_also_revoked", ()),
-        sent=g.get("audit_sent", ()),
+        **g.get("audit_fields", {}),
     )
     if not written and control.audit_required:
         return audit_unwritable()

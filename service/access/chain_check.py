@@ -1,7 +1,7 @@
 """Check that no line of an audit log's chain was changed or removed."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,9 +10,8 @@ from service.access.audit_chain import (
     MAC_LENGTH,
     RESTARTED,
     ChainHead,
-    begin_digest,
     read_head,
-    start_head,
+    start_chain,
 )
 
 
@@ -25,72 +24,6 @@ class ChainReport:
     head: ChainHead | None = None
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-
-class EarlierLines:
-    """Lines that come before the first one of a chain.
-
-    Parameters
-    ----------
-    key : bytes
-        Key of the chain.
-    trusted : collection of str
-        Names of files that the reader knows to be of an earlier version.
-    """
-
-    def __init__(self, key: bytes, trusted: Collection[str]) -> None:
-        self._key, self._trusted = key, trusted
-        self._all = begin_digest(key)
-        self._file, self._file_digest = "", begin_digest(key)
-        self._files: list[str] = []
-
-    def read(self, file: str, content: bytes) -> None:
-        """Take the next line."""
-        if file != self._file:
-            self._files.append(file)
-            self._file, self._file_digest = file, begin_digest(self._key)
-        for digest in (self._all, self._file_digest):
-            digest.update(content if content.endswith(b"\n") else content + b"\n")
-
-    def check(self, report: ChainReport, start: ChainHead, file: str | None) -> None:
-        """Add to `report` which of the lines are covered by the chain that follows `start`, and which are not.
-
-        Parameters
-        ----------
-        report : ChainReport
-        start : ChainHead
-            What the first line of the chain follows; its number is 0 unless older files were archived.
-        file : str or None
-            File with the first line of the chain; None if there is none yet.
-        """
-        covered = self._covered(report, start, file)
-        if covered:
-            report.notes.append(f"{', '.join(covered)}: lines of an earlier version, which the chain covers")
-        for name in self._files:
-            if name in covered:
-                continue
-            if name in self._trusted:
-                report.notes.append(
-                    f"{name}: lines that nothing protects, named as those of an earlier version"
-                )
-            else:
-                report.faults.append(
-                    f"{name}: lines before the chain that it does not cover; if an earlier version of cbir wrote "
-                    f"them, name the file: --earlier {name}"
-                )
-
-    def _covered(self, report: ChainReport, start: ChainHead, file: str | None) -> list[str]:
-        if start.number:
-            return []
-        if start.mac == start_head(self._all).mac:
-            return self._files
-        # Chains that version 1.0 began cover the lines before them in their own file only.
-        in_file = self._file_digest if file in (None, self._file) else begin_digest(self._key)
-        if start.mac == start_head(in_file).mac:
-            return [self._file] if self._files and file in (None, self._file) else []
-        where = f"{file}: line 1" if file else "the chain"
-        report.faults.append(f"{where} does not continue what was before it, which was changed or removed")
-        return []
 
 
 class LogLine(NamedTuple):
@@ -112,7 +45,6 @@ def verify_chain(
     head: ChainHead | None,
     first: int = 1,
     known: Iterable[ChainHead] = (),
-    earlier: Collection[str] = (),
     newest: str = "",
 ) -> ChainReport:
     """Check every line of an audit log.
@@ -129,8 +61,6 @@ def verify_chain(
         Number of the first line; larger than 1 if the lines before it have been archived.
     known : iterable of ChainHead
         Heads that were noted elsewhere; their lines must be there unchanged.
-    earlier : collection of str
-        Names of files that an earlier version wrote, without a chain, and that no line of the chain covers.
     newest : str
         Name of the file that is written to; the first line of the chain may not be in it yet.
 
@@ -138,7 +68,7 @@ def verify_chain(
     -------
     ChainReport
     """
-    check = _ChainCheck(key, first, known, earlier, head)
+    check = _ChainCheck(key, first, known, head)
     for line in lines:
         check.read(line)
     return check.finish(newest)
@@ -150,23 +80,18 @@ class _ChainCheck:
         key: bytes,
         first: int,
         known: Iterable[ChainHead],
-        earlier: Collection[str],
         head: ChainHead | None,
     ) -> None:
         self.report = ChainReport()
         self._key, self._first, self._head = key, first, head
         self._missing = {noted.number: noted.mac for noted in known}
         self._previous: ChainHead | None = None
-        self._earlier = EarlierLines(key, earlier)
         self._chained_file = ""  # of the last line of the chain
         self._unchained = ""  # file that has lines, but none of the chain so far
 
     def read(self, line: LogLine) -> None:
         """Check the next line."""
         current = _parse(line.content)
-        if self._previous is None and current is None:
-            self._earlier.read(line.file, line.content)
-            return
         self._check_file(line, current is not None)
         if current is None:
             _report_unchained(self.report, line)
@@ -216,7 +141,8 @@ class _ChainCheck:
                 f"{file_and_line}: the log begins at line {current.number}, not at line {self._first}"
             )
         start = ChainHead(current.number - 1, current.previous_mac)
-        self._earlier.check(self.report, start, line.file)
+        if not start.number and start != start_chain(self._key):
+            self.report.faults.append(f"{file_and_line}: line 1 is not the first of this chain")
         return start
 
     def finish(self, newest: str) -> ChainReport:
@@ -224,8 +150,6 @@ class _ChainCheck:
         head = self._head
         if self._unchained not in ("", newest):
             self._report_file()
-        if self._previous is None and head is not None:
-            self._earlier.check(self.report, head, None)
         self.report.head = self._previous
         self.report.faults += [
             f"the noted line {number} is missing or was changed" for number in sorted(self._missing)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
-from flask import g, request
+from flask import request
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection
 from cbir.store.records.records import hash_patient
+from service.access.audit import log_fields
 from service.access.auth import access_control
 from service.access.caller import actor_name, has_admin_rights
 from service.http.problems import TooManyRequests
@@ -39,7 +40,7 @@ def patient_key(collection: Collection, patient: str | None) -> str | None:
 
 def key_of_identifier(collection: Collection, patient: str) -> str | None:
     """Return the key of the `patient` with an identifier, limited and logged as `patient_key` says."""
-    g.audit_identifier = True
+    log_fields(identifier=True)
     key = hash_patient(collection.secret, patient)
     wait = access_control().identifiers.seconds_to_wait(_subject(), [key] if key else [])
     if wait:

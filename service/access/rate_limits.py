@@ -9,9 +9,9 @@ from ipaddress import IPv6Address, ip_address
 from threading import Event, Lock, Thread
 
 from cbir.errors import CbirError, StorageFull
+from service.state.access_rows import add_failure
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
-from service.state.login_rows import add_failure
 from service.state.request_counts import forget_full_allowances, name_patients, spend_requests
 
 EXCHANGE_SECONDS = 1.0

@@ -139,7 +139,16 @@ def find_rule(method: str, url_rule: str, rules: dict[str, AccessRule] | None = 
 
 
 def rule_of_address(app: Flask, method: str, url_rule: str) -> AccessRule | None:
-    """Return the access rule of a URL rule of `app`; below a collection it is that of the address without one."""
+    """Return the access rule of an address; below a collection it is that of the address without one.
+
+    Parameters
+    ----------
+    app : Flask
+    method : str
+        HTTP method.
+    url_rule : str
+        Flask's URL rule of `app`.
+    """
     return find_rule(
         method, older_addresses(app).get(url_rule, url_rule), app.extensions.get(RULES_EXTENSION)
     )

@@ -164,18 +164,19 @@ def audit_key_file(settings: Settings) -> Path:
     return settings.audit_key_file or settings.state_folder / AUDIT_KEY_FILE
 
 
+def has_audit_log(settings: Settings) -> bool:
+    """Return whether the settings ask for an audit log."""
+    return bool(settings.audit_log or settings.sites or tokens_required(settings))
+
+
 def open_audit_log(settings: Settings, database: StateDatabase) -> AuditWriter | None:
     """Return the audit log that the settings ask for, if any; raise InvalidInput if its file is not writable."""
-    if not settings.audit_log and not settings.sites and not tokens_required(settings):
-        return None
-    return open_audit_log_of_commands(settings, database)
+    return open_audit_log_of_commands(settings, database) if has_audit_log(settings) else None
 
 
 def audit_log_folder(settings: Settings) -> Path | None:
     """Return the folder of the audit log; None if there is no log, or it is in the state database."""
-    if not settings.audit_log and not settings.sites and not tokens_required(settings):
-        return None
-    file = audit_log_place(settings)
+    file = audit_log_place(settings) if has_audit_log(settings) else None
     return file.parent if file else None
 
 

@@ -31,7 +31,6 @@ from service.state.audit_lines import (
     begin_chain,
     last_line,
     lines,
-    lock_chain,
     old_line,
     read_audit_lines,
     read_chain,
@@ -146,7 +145,7 @@ class SharedAuditLog(AuditWriter):
 
     def _locked_chain(self, connection: LogConnection) -> tuple[StoredChain, bool]:
         """Return the state of the chain, and whether lines may have been removed from its end."""
-        state = lock_chain(connection)
+        state = read_chain(connection, lock=True)
         if state:
             self._key = self._key or _read_shared_key(self._key_file)
             if not hmac.compare_digest(state.key_check, key_check(self._key)):
@@ -157,7 +156,7 @@ class SharedAuditLog(AuditWriter):
             return state, state.number < self._seen
         self._key = _create_key(self._key_file)
         line = last_line(connection)
-        head = (line and read_head(self._key, line.encode())) or start_chain(self._key, ())
+        head = (line and read_head(self._key, line.encode())) or start_chain(self._key)
         state = StoredChain(head.number, head.mac, key_check(self._key), 0, mac_of_removed(self._key, 0))
         begin_chain(connection, state)
         return state, bool(line or self._seen)
@@ -166,7 +165,7 @@ class SharedAuditLog(AuditWriter):
         self._clean_at = time.monotonic() + HOUR
         try:
             with self._database.writing(in_turn=False) as connection:
-                state = lock_chain(connection)
+                state = read_chain(connection, lock=True)
                 last = old_line(connection, unix_time() - self._days * DAY, REMOVED_AT_ONCE)
                 if state and last:
                     mac = mac_of_removed(self._key or b"", last)
@@ -263,10 +262,7 @@ class SharedAuditLines:
         InvalidInput
             If there is no log, or its key cannot be read.
         """
-        try:
-            key = read_key(self._key_file)
-        except OSError as error:
-            raise InvalidInput(f"audit_key_file {self._key_file} cannot be read: {error.strerror}") from error
+        key = _read_shared_key(self._key_file)
         with self._database.reading() as connection:
             state = read_stored_chain(connection)
             if not hmac.compare_digest(state.key_check, key_check(key)):

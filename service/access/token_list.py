@@ -171,7 +171,14 @@ class TokenStorage(ABC):
             raise InvalidInput(f"--expires {expires:%Y-%m-%d %H:%M} UTC is in the past")
         if len(name) > MAX_NAME_LENGTH or not name.isprintable():
             raise InvalidInput(f"--name: at most {MAX_NAME_LENGTH} printable characters")
-        rights = create_rights(scopes, collections, where)
+        try:
+            rights = Rights(
+                scopes=tuple(sorted(set(scopes))), collections=tuple(collections), where=tuple(where)
+            )
+        except ValidationError as error:
+            message = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise InvalidInput(f"--where: {message}") from None
+        check_rights(rights, "--where")
         secret = secrets.token_urlsafe(SECRET_BYTES)
         with self._changing() as tokens:
             token_id = secrets.token_hex(ID_BYTES)
@@ -219,25 +226,6 @@ def made_tokens(tokens: Mapping[str, Token], token_id: str) -> list[str]:
 def token_id_of(text: str) -> str:
     """Return the id of the token that a client sent as `text`, "" if it has none."""
     return text.partition("_")[2].partition("_")[0]
-
-
-def create_rights(scopes: Sequence[Scope], collections: Sequence[str], where: Sequence[str]) -> Rights:
-    """Return the rights of a new token; raise InvalidInput if they contradict each other.
-
-    Parameters
-    ----------
-    scopes : sequence of Scope
-        Permissions.
-    collections, where : sequence of str
-        Names of collections, and conditions on labels.
-    """
-    try:
-        rights = Rights(scopes=tuple(sorted(set(scopes))), collections=tuple(collections), where=tuple(where))
-    except ValidationError as error:
-        message = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise InvalidInput(f"--where: {message}") from None
-    check_rights(rights, "--where")
-    return rights
 
 
 def _digest(secret: str) -> str:

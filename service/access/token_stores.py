@@ -7,22 +7,24 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from cbir.errors import InvalidInput, StorageFull
 from cbir.settings import Settings
 from cbir.store.base.damage import raise_when_full
-from cbir.system.access_rights import Scope
+from cbir.system.access_rights import Rights, Scope
 from cbir.system.files import OWNER_FILE, atomic_binary, private_folder, wait_lock
 from service.access.token_list import Token, TokenStorage, TokensUnreadable, token_id_of
+from service.state.access_rows import add_token, load_uses, mark_revoked, read_tokens, save_use
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
 from service.state.schema import unix_time
 from service.state.sqlite_file import give_to_owner, permission_problem
-from service.state.token_rows import TokenRow, add_token, load_uses, mark_revoked, read_tokens, save_use
 
 __all__ = ["FILE", "Scope", "Token", "TokenStore", "TokensUnreadable"]
 
@@ -218,7 +220,7 @@ class SharedTokens(TokenStorage):
                 if token_id not in stored:
                     add_token(connection, _row(token))
                 elif token.revoked and not stored[token_id].revoked:
-                    mark_revoked(connection, token_id, token.revoked)
+                    mark_revoked(connection, token_id, token.revoked.timestamp())
         self._asked_at = float("-inf")  # this service sees the change with its next request
 
 
@@ -241,9 +243,9 @@ def copy_tokens(source: TokenStore, database: StateDatabase) -> int:
     return len(tokens)
 
 
-def _parse(rows: Iterable[TokenRow]) -> dict[str, Token]:
+def _parse(rows: Iterable[dict[str, Any]]) -> dict[str, Token]:
     try:
-        tokens = [_token(row) for row in rows]
+        tokens = [Token.model_validate(row | row.pop("rights")) for row in rows]
     except (TypeError, ValidationError) as error:
         raise TokensUnreadable(
             "the table tokens of state_database is damaged; restore it from a backup"
@@ -251,24 +253,13 @@ def _parse(rows: Iterable[TokenRow]) -> dict[str, Token]:
     return {token.token_id: token for token in tokens}
 
 
-def _token(row: TokenRow) -> Token:
-    fields = row._asdict()
-    rights = fields.pop("rights")
-    return Token.model_validate(fields | rights)
-
-
-def _row(token: Token) -> TokenRow:
-    rights = token.model_dump(mode="json", include={"scopes", "collections", "where"})
-    return TokenRow(
-        token.token_id,
-        token.name,
-        token.digest,
-        rights,
-        token.created,
-        token.expires,
-        token.revoked,
-        token.made_by,
-    )
+def _row(token: Token) -> dict[str, Any]:
+    rights = set(Rights.model_fields)
+    values = token.model_dump(exclude=rights) | {"rights": token.model_dump(mode="json", include=rights)}
+    return {
+        name: int(value.timestamp()) if isinstance(value, datetime) else value
+        for name, value in values.items()
+    }
 
 
 class LastUses:

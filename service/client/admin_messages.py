@@ -59,7 +59,7 @@ class TokenInfo(BaseModel):
     )
     created: datetime = Field(description="When it was created.", examples=[example.TIME])
     expires: datetime | None = Field(description="When it expires; null for never.", examples=[example.TIME])
-    revoked: datetime | None = Field(description="When it was revoked; null unless it was.", examples=[None])
+    revoked: datetime | None = Field(description="When it was revoked; null unless it was.")
     made_by: str | None = Field(
         default=None,
         description="Who created it over HTTP, as `token ID` or `user NAME`; null for the command line.",

@@ -82,8 +82,7 @@ class ProfileInfo(BaseModel):
     )
     components: int | None = Field(
         description="Learned directions that the values of an encoder are projected to; null for other "
-        "descriptors.",
-        examples=[None],
+        "descriptors."
     )
     weights: dict[str, float] = Field(
         description="Weight of each part; parts that are not named have the weight 1.",
@@ -105,8 +104,7 @@ class Normalisation(BaseModel):
     fitted_on: int = Field(description="Number of images that it was fitted on.", examples=[13549])
     components: int | None = Field(
         description="Learned directions that the values of an encoder are projected to; null if there are too few "
-        "images, or no encoder.",
-        examples=[None],
+        "images, or no encoder."
     )
     version: int = Field(description="Number of the fit, from 1; refitting raises it.", examples=[1])
     mean: list[float] = Field(
@@ -216,7 +214,6 @@ class JobInfo(BaseModel):
         default=None,
         description="What a waiting job waits for: another job of the collection, or a worker that has what it "
         "needs; null if the next free worker takes it.",
-        examples=[None],
     )
     attempts: int = Field(
         default=0,
@@ -249,7 +246,7 @@ class JobInfo(BaseModel):
         description="Summary of `cbir index`, once the job has ended; null before.",
         examples=[{"added": 999, "refused": 1}],
     )
-    error: str | None = Field(description="Reason of a failure; null for other states.", examples=[None])
+    error: str | None = Field(description="Reason of a failure; null for other states.")
 
 
 class JobList(BaseModel):

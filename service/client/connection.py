@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from cbir.errors import CbirError, InvalidInput, NotFound, UnreadableImage
 from cbir.search.search_options import image_id_of, is_array, list_examples
 from service.client import messages
-from service.client.collection_messages import path_in_collection
+from service.client.collection_messages import CollectionNames, path_in_collection
 
 SECONDS = 60.0
 JSON = {"Content-Type": "application/json"}
@@ -100,7 +100,7 @@ class ServiceConnection:
     def _name_of_collection(self) -> str:
         """Return the name of the collection; if none was given the service's first one, requested once."""
         if not self.collection_name:
-            names = self._fetch(messages.CollectionNames, "GET", "/v1/collections", with_collection=False)
+            names = self._fetch(CollectionNames, "GET", "/v1/collections", with_collection=False)
             self.collection_name = names.default
         return self.collection_name
 
@@ -109,11 +109,11 @@ class ServiceConnection:
         return {"with_collection": False, "params": without_none(collection=self.collection_name)}
 
     def _all_items(
-        self, model: type[messages.ImagePage | messages.ChangePage], path: str, params: dict[str, Any]
+        self, model: Any, path: str, params: dict[str, Any], with_collection: bool = True
     ) -> Iterator[Any]:
-        """Iterate over the items of all pages."""
+        """Iterate over the items of all pages of `model`, which has `items` and `next`."""
         while True:
-            page = self._fetch(model, "GET", path, params=params)
+            page = self._fetch(model, "GET", path, params=params, with_collection=with_collection)
             yield from page.items
             if page.next is None:
                 return

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
 from cbir.store.records.filter_conditions import LabelConditions, write_conditions
+from service.client import collection_messages as facts
 from service.client import messages
 from service.client.admin_messages import (
     CollectionStatus,
@@ -136,54 +137,54 @@ class Client(
 
     # The collection
 
-    def collections(self) -> messages.CollectionNames:
+    def collections(self) -> facts.CollectionNames:
         """Return the names of the collections."""
-        return self._fetch(messages.CollectionNames, "GET", "/v1/collections", with_collection=False)
+        return self._fetch(facts.CollectionNames, "GET", "/v1/collections", with_collection=False)
 
-    def collection(self) -> messages.CollectionInfo:
+    def collection(self) -> facts.CollectionInfo:
         """Return facts about the collection."""
-        return self._fetch(messages.CollectionInfo, "GET", "/v1/collection")
+        return self._fetch(facts.CollectionInfo, "GET", "/v1/collection")
 
-    def profile(self) -> messages.ProfileInfo:
+    def profile(self) -> facts.ProfileInfo:
         """Return the profile: descriptor, weights and re-ranking settings."""
-        return self._fetch(messages.ProfileInfo, "GET", "/v1/collection/profile")
+        return self._fetch(facts.ProfileInfo, "GET", "/v1/collection/profile")
 
-    def statistics(self) -> messages.CollectionStatistics:
+    def statistics(self) -> facts.CollectionStatistics:
         """Return counts of images, patients, formats and labels."""
-        return self._fetch(messages.CollectionStatistics, "GET", "/v1/collection/statistics")
+        return self._fetch(facts.CollectionStatistics, "GET", "/v1/collection/statistics")
 
-    def history(self, *, limit: int = 100) -> Iterator[messages.ChangeRecord]:
+    def history(self, *, limit: int = 100) -> Iterator[facts.ChangeRecord]:
         """Iterate over the changes of the collection, newest first, `limit` per request."""
-        yield from self._all_items(messages.ChangePage, "/v1/collection/history", {"limit": limit})
+        yield from self._all_items(facts.ChangePage, "/v1/collection/history", {"limit": limit})
 
     # Jobs and patients
 
-    def index(self, folder: str, **options: Unpack[IndexOptions]) -> messages.JobInfo:
+    def index(self, folder: str, **options: Unpack[IndexOptions]) -> facts.JobInfo:
         """Start a job that indexes a folder of the server, below one of index_roots; see `IndexOptions`."""
         body = {"folder": folder, "collection": self.collection_name, **options}
-        return self._fetch(messages.JobInfo, "POST", "/v1/jobs", with_collection=False, json=body)
+        return self._fetch(facts.JobInfo, "POST", "/v1/jobs", with_collection=False, json=body)
 
-    def jobs(self) -> list[messages.JobInfo]:
+    def jobs(self) -> list[facts.JobInfo]:
         """Return the jobs, newest first, those from before the last start of the service too."""
-        return self._fetch(messages.JobList, "GET", "/v1/jobs", with_collection=False).items
+        return self._fetch(facts.JobList, "GET", "/v1/jobs", with_collection=False).items
 
-    def job(self, name: str) -> messages.JobInfo:
+    def job(self, name: str) -> facts.JobInfo:
         """Return the state of a job."""
-        return self._fetch(messages.JobInfo, "GET", f"/v1/jobs/{quote(name, safe='')}", with_collection=False)
+        return self._job("GET", name)
 
-    def cancel(self, name: str) -> messages.JobInfo:
+    def cancel(self, name: str) -> facts.JobInfo:
         """Cancel a job; images indexed so far stay."""
-        return self._fetch(
-            messages.JobInfo, "POST", f"/v1/jobs/{quote(name, safe='')}/cancel", with_collection=False
-        )
+        return self._job("POST", name, "/cancel")
 
-    def retry(self, name: str) -> messages.JobInfo:
+    def retry(self, name: str) -> facts.JobInfo:
         """Let a job that has failed or was cancelled wait again; it goes on where it stopped."""
-        return self._fetch(
-            messages.JobInfo, "POST", f"/v1/jobs/{quote(name, safe='')}/retry", with_collection=False
-        )
+        return self._job("POST", name, "/retry")
 
-    def wait(self, name: str, *, seconds: float = 3600.0, every: float = 0.5) -> messages.JobInfo:
+    def _job(self, method: str, name: str, action: str = "") -> facts.JobInfo:
+        path = f"/v1/jobs/{quote(name, safe='')}{action}"
+        return self._fetch(facts.JobInfo, method, path, with_collection=False)
+
+    def wait(self, name: str, *, seconds: float = 3600.0, every: float = 0.5) -> facts.JobInfo:
         """Wait for a job to end.
 
         Parameters

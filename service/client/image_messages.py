@@ -111,19 +111,13 @@ class LabelValuePage(BaseModel):
     key: str = Field(description="Key of the label.", examples=["modality"])
     images: int = Field(description="Number of images that have the label.", examples=[13549])
     values: int = Field(description="Number of its different values, on all pages.", examples=[4])
-    minimum: float | None = Field(
-        description="Least of the values that are numbers; null if none is.", examples=[None]
-    )
-    maximum: float | None = Field(
-        description="Greatest of the values that are numbers; null if none is.", examples=[None]
-    )
+    minimum: float | None = Field(description="Least of the values that are numbers; null if none is.")
+    maximum: float | None = Field(description="Greatest of the values that are numbers; null if none is.")
     items: list[LabelValueCount] = Field(
         description="Values of this page, the most frequent first, equally frequent ones in the order of their "
         "characters."
     )
-    next: str | None = Field(
-        description="Parameter `cursor` of the following page; null at the end.", examples=[None]
-    )
+    next: str | None = Field(description="Parameter `cursor` of the following page; null at the end.")
 
 
 class ImageVector(BaseModel):

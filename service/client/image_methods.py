@@ -311,7 +311,7 @@ class DicomwebMethods(ServiceConnection):
         """
         uids = {"study": study, "series": series, "instance": instance}
         params = {name: value for name, value in uids.items() if value} | _query(options)
-        return SimilarAnswer.model_validate_json(self._request("GET", "/v1/similar", params=params).content)
+        return self._fetch(SimilarAnswer, "GET", "/v1/similar", params=params)
 
     def similar_to_instance(
         self, study: str, series: str, instance: str, **options: Unpack[DicomSimilarOptions]

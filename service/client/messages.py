@@ -3,22 +3,9 @@
 from pydantic import BaseModel, Field
 
 from cbir.learn.grade import Grade as Grade
-from cbir.learn.grade import GradedNeighbour as GradedNeighbour
-from cbir.search import Hit, Links, RerankFacts
+from cbir.search import Answer, Hit, Links, RerankFacts
 from cbir.search import example_values as example
 from cbir.search.search_models import LabelsLeftOut
-from service.client.collection_messages import ChangePage as ChangePage
-from service.client.collection_messages import ChangeRecord as ChangeRecord
-from service.client.collection_messages import CollectionInfo as CollectionInfo
-from service.client.collection_messages import CollectionNames as CollectionNames
-from service.client.collection_messages import CollectionStatistics as CollectionStatistics
-from service.client.collection_messages import JobInfo as JobInfo
-from service.client.collection_messages import JobList as JobList
-from service.client.collection_messages import JobRequest as JobRequest
-from service.client.collection_messages import Normalisation as Normalisation
-from service.client.collection_messages import ProfileInfo as ProfileInfo
-from service.client.collection_messages import RefusedFile as RefusedFile
-from service.client.collection_messages import SnapshotFacts as SnapshotFacts
 
 
 class ImageRecord(BaseModel):
@@ -37,8 +24,7 @@ class ImageRecord(BaseModel):
     width: int = Field(description="Width of the image in pixels.", examples=[512])
     height: int = Field(description="Height of the image in pixels.", examples=[512])
     frame: int | None = Field(
-        description="Number of the frame in its file, from 1; null if the file has a single one.",
-        examples=[None],
+        description="Number of the frame in its file, from 1; null if the file has a single one."
     )
     study: str = Field(
         description="Study Instance UID; empty for an image that is not DICOM.", examples=[example.STUDY_UID]
@@ -76,9 +62,7 @@ class SliceMatch(BaseModel):
     instance: str = Field(
         description="SOP Instance UID of the result's image.", examples=[example.INSTANCE_UID]
     )
-    frame: int | None = Field(
-        description="Frame of the result's image, from 1; null for the only one.", examples=[None]
-    )
+    frame: int | None = Field(description="Frame of the result's image, from 1; null for the only one.")
     score: float = Field(description="Similarity, at most 1, which means equal vectors.", examples=[0.93])
 
 
@@ -159,9 +143,7 @@ class SimilarQuery(BaseModel):
     series: str | None = Field(
         description="Series Instance UID; null for a whole study.", examples=[example.SERIES_UID]
     )
-    instance: str | None = Field(
-        description="SOP Instance UID; null for a whole series or study.", examples=[None]
-    )
+    instance: str | None = Field(description="SOP Instance UID; null for a whole series or study.")
     images: int = Field(
         description="Number of its images that were searched with, each with a ranking list of its own.",
         examples=[20],
@@ -201,9 +183,7 @@ class AddedImage(BaseModel):
     """Outcome for one frame of one file."""
 
     file: int = Field(description="Number of the file in the order sent, from 1.", examples=[1])
-    frame: int | None = Field(
-        default=None, description="Frame of the file, from 1; null for the only one.", examples=[None]
-    )
+    frame: int | None = Field(default=None, description="Frame of the file, from 1; null for the only one.")
     outcome: str = Field(
         description='"added", "duplicate" (`image_id` has the same pixels), "deleted earlier" or "refused" (see '
         "`reason`).",
@@ -215,7 +195,7 @@ class AddedImage(BaseModel):
         examples=[example.IMAGE_ID],
     )
     reason: str | None = Field(
-        default=None, description="Reason why the file was refused; null unless it was.", examples=[None]
+        default=None, description="Reason why the file was refused; null unless it was."
     )
 
 
@@ -310,7 +290,6 @@ class Readiness(BaseModel):
         default=None,
         description="Damage of the default collection that searches work around, and requests that the audit log "
         "lacks since it could not be written; absent if there is none.",
-        examples=[None],
     )
 
 
@@ -327,3 +306,21 @@ class ProblemDetails(BaseModel):
         description="What is wrong with this request, and how to correct it.",
         examples=[f"there is no image {example.IMAGE_ID} in the collection"],
     )
+
+
+class BatchItem(BaseModel):
+    """Outcome of one query: an answer, or a problem."""
+
+    answer: Answer | None = Field(
+        default=None, description="Answer to the query, as of `search`; null if there is a problem."
+    )
+    problem: ProblemDetails | None = Field(
+        default=None,
+        description="Problem details (RFC 9457), as `search` would respond with; null if there is an answer.",
+    )
+
+
+class BatchAnswers(BaseModel):
+    """Outcomes of the queries of a batch."""
+
+    items: list[BatchItem] = Field(description="An outcome for each query, in the order of the request.")

@@ -7,7 +7,6 @@ from cbir.errors import CbirError, InvalidInput
 from cbir.search.answer import Hits
 from cbir.search.search_options import SearchOptions, check_names, check_queries, query_and_options
 from service.client import messages
-from service.client.batch_messages import BatchAnswers
 from service.client.connection import (
     JSON,
     DecodeOptions,
@@ -108,7 +107,7 @@ class SearchMethods(ServiceConnection):
                 return [error]
         files = [data for search in searches for data in search.files]
         fields = searches[0].fields if files else {"queries": [search.fields for search in searches]}
-        answers = self._fetch(BatchAnswers, "POST", "/v1/search/batch", **_content(files, fields))
+        answers = self._fetch(messages.BatchAnswers, "POST", "/v1/search/batch", **_content(files, fields))
         return [
             ServiceError(item.problem) if item.problem else item.answer.with_pictures(self.thumbnail)  # type: ignore[union-attr]  # one of them
             for item in answers.items
@@ -120,10 +119,7 @@ class SearchMethods(ServiceConnection):
 
     def rerankers(self) -> messages.RerankerList:
         """List the re-rankers with their parameters, defaults and bounds."""
-        url = "/v1/rerankers"
-        return messages.RerankerList.model_validate_json(
-            self._request("GET", url, with_collection=False).content
-        )
+        return self._fetch(messages.RerankerList, "GET", "/v1/rerankers", with_collection=False)
 
     def render(self, query: Any, **options: Unpack[DecodeOptions]) -> bytes:
         """Return the image in a file, its content or an array as PNG, decoded with `DecodeOptions`."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from flask import g, has_request_context
 
 from cbir.errors import CbirError, CollectionBusy, DatabaseUnavailable, NotFound
-from cbir.evaluation.auto_update import ChoiceUpdater
+from cbir.evaluation.auto_choice import ChoiceUpdater
 from cbir.search import Searcher
 from cbir.settings import Settings
 from cbir.store import Collection

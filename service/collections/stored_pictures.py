@@ -54,7 +54,17 @@ def thumbnail_response(state: AppState, collection: Collection, image_id: str) -
 
 
 def load_thumbnail(state: AppState, collection: Collection, record: Record) -> bytes:
-    """Return the JPEG of an image, rendered if none is stored, for an admitted request; raises SourceGone."""
+    """Return the JPEG of an image, rendered if none is stored, for an admitted request; raises SourceGone.
+
+    Parameters
+    ----------
+    state : AppState
+        Its cache of thumbnails is used and filled.
+    collection : Collection
+        Collection of the image.
+    record : Record
+        Record of the image.
+    """
     picture = _stored(state, collection, record)
     if picture is None:
         picture = _render(state, collection, record)
@@ -82,7 +92,15 @@ def _render(state: AppState, collection: Collection, record: Record) -> bytes:
 
 
 def region_of_id(state: AppState, collection: Collection, params: SearchBody) -> RegionQuery:
-    """Return the region of an image of the collection that a request names; raises SourceGone without its file."""
+    """Return the region of an image of the collection that a request names; raises SourceGone without its file.
+
+    Parameters
+    ----------
+    state : AppState
+    collection : Collection
+    params : SearchBody
+        Names the image and its region.
+    """
     if not (params.image_id and params.region) or params.vector is not None or params.text is not None:
         raise InvalidInput(NEEDS_REGION)
     encoder = region_encoder(collection.profile)
@@ -103,7 +121,17 @@ def region_of_id(state: AppState, collection: Collection, params: SearchBody) ->
 def region_of_upload(
     state: AppState, collection: Collection, files: list[bytes], params: ByImage
 ) -> RegionQuery:
-    """Return the region of an uploaded image, with the whole image."""
+    """Return the region of an uploaded image, with the whole image.
+
+    Parameters
+    ----------
+    state : AppState
+    collection : Collection
+    files : list of bytes
+        The image alone.
+    params : ByImage
+        Names the region.
+    """
     if params.region is None or len(files) != 1:
         raise InvalidInput(NEEDS_REGION)
     region_encoder(collection.profile)

@@ -1,10 +1,11 @@
 """Describe, render and check uploaded files, in decoder processes."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Lock
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from cbir.descriptors.encoders.device_encoder import FEWEST
@@ -21,13 +22,13 @@ from cbir.ingest.decoder_tasks import (
 )
 from cbir.ingest.description import DescribedFile, DescribeTask, describe_prepared, refuse
 from cbir.ingest.intake_check import IntakeCheck, ReceivedFile
-from cbir.ingest.process_memory import SharedBytes, share_bytes
+from cbir.ingest.process_memory import share_bytes
 from cbir.search import QueryImage
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.records import originals
 from cbir.store.records.records import add_labels
-from service.collections.image_sources import Decoders
+from service.collections.image_sources import Decoders, Result
 from service.collections.mounted_collection import CollectionHandle
 from service.http.request_params import UPLOAD_NAME, Rendering
 from service.http.timeouts import Deadline
@@ -75,16 +76,13 @@ def describe_upload(
         If frame or region lie outside, or a window is set for an image without one.
     """
     started = time.perf_counter()
-    with share_bytes(data) as shared:
-        choice = replace(_choice(decoders, shared, params), name=name)
-        if side is None:
-            describe = describe_task(decoders, collection)
-            if encoder is not None:
-                describe = replace(describe, profile=profiles.get(encoder))
-            task = partial(describe_choice, choice, describe)
-        else:
-            task = partial(reduce_choice, choice, side)
-        query = decoders.run(task, Deadline().check)
+    if side is not None:
+        query = _decode(decoders, data, params, partial(reduce_choice, side=side), name=name)
+    else:
+        describe = describe_task(decoders, collection)
+        if encoder is not None:
+            describe = replace(describe, profile=profiles.get(encoder))
+        query = _decode(decoders, data, params, partial(describe_choice, task=describe), name=name)
     milliseconds = (time.perf_counter() - started) * 1000
     return replace(query, decode_ms=milliseconds - query.describe_ms)
 
@@ -108,9 +106,7 @@ def render_upload(decoders: Decoders, data: bytes, params: Rendering, side: int)
     UnreadableImage, InvalidInput
         As `describe_upload` does.
     """
-    with share_bytes(data) as shared:
-        task = partial(render_choice, _choice(decoders, shared, params), side)
-        return decoders.run(task, Deadline().check)
+    return _decode(decoders, data, params, partial(render_choice, side=side))
 
 
 def render_stored_query(
@@ -136,9 +132,7 @@ def render_stored_query(
     UnreadableImage, InvalidInput
         As `describe_upload` does.
     """
-    with share_bytes(data) as shared:
-        choice = replace(_choice(decoders, shared, params), region=None)
-        return decoders.run(partial(render_query, choice, side, secret), Deadline().check)
+    return _decode(decoders, data, params, partial(render_query, side=side, secret=secret), region=None)
 
 
 def describe_uploads(
@@ -182,8 +176,13 @@ def describe_uploads(
     ]
 
 
-def _choice(decoders: Decoders, shared: SharedBytes, params: Rendering) -> ImageChoice:
-    return ImageChoice(shared, UPLOAD_NAME, decoders.limits, params.frame, params.region, params.window)
+def _decode(
+    decoders: Decoders, data: bytes, params: Rendering, task: Callable[[ImageChoice], Result], **changes: Any
+) -> Result:
+    """Run a task with the image of an upload that `params` choose, with `changes` of the choice."""
+    with share_bytes(data) as shared:
+        choice = ImageChoice(shared, UPLOAD_NAME, decoders.limits, params.frame, params.region, params.window)
+        return decoders.run(partial(task, replace(choice, **changes)), Deadline().check)
 
 
 _checks: WeakKeyDictionary[object, IntakeCheck] = WeakKeyDictionary()

@@ -29,10 +29,14 @@ def install(app: Flask) -> None:
 
 
 def is_of_collection(operation: Operation) -> bool:
-    """Return whether an operation has a parameter that names a collection, which its address may name instead."""
-    models = (operation.query, operation.form, *operation.body.values())
-    return operation.collection_in_path and any(
-        PARAMETER in model.model_fields for model in models if isinstance(model, type)
+    """Return whether an operation has a parameter that names a collection, in place of which its address may."""
+    return operation.collection_in_path and names_collection(operation)
+
+
+def names_collection(operation: Operation) -> bool:
+    """Return whether an operation has a parameter that names a collection."""
+    return any(
+        PARAMETER in model.model_fields for model in (operation.query, *operation.body_models) if model
     )
 
 

@@ -19,10 +19,11 @@ class Operation:
 
     name: the operationId. responses: model or media type by status. query: parameters in the query string. body:
     model or FILE by media type. form: fields of a multipart body besides its files; several_files: it may hold more
-    than one. headers: request headers that are used. problems: statuses besides those of every endpoint. python: a
-    line of the Python client that does the same. collection_in_path: False if the parameter `collection` does not
-    make it an operation on the collection. confirm: what a page asks before it sends the request, for endpoints
-    that change a collection. examples: bodies of responses by status, where they do not follow from the model.
+    than one. headers: request headers that are used. problems: statuses besides those of every endpoint, and those
+    that parameters, bodies and `confirm` imply. python: a line of the Python client that does the same.
+    collection_in_path: False if the parameter `collection` does not make it an operation on the collection. confirm:
+    what a page asks before it sends the request, for endpoints that change a collection. examples: bodies of
+    responses by status, where they do not follow from the model.
     """
 
     name: str
@@ -37,6 +38,11 @@ class Operation:
     collection_in_path: bool = True
     confirm: str = ""
     examples: dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def body_models(self) -> list[type[BaseModel]]:
+        """Models of bodies, that of the form too."""
+        return [model for model in (*self.body.values(), self.form) if isinstance(model, type)]
 
 
 OPERATION = "cbir_operation"

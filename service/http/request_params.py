@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, TypeVar
 
 from flask import request
@@ -27,7 +27,7 @@ from service.http.request_bodies import MULTIPART
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
-JSON_TYPES = (JSON, MERGE_PATCH)
+JSON_TYPES = (MERGE_PATCH, JSON)
 MAX_CONDITIONS = 32
 MAX_JSON_NAMES = 10_000
 REPEATABLE = (  # parameters that may be sent several times
@@ -95,14 +95,15 @@ def query_parameters(model: type[Model]) -> Model:
     return validate_parameters(model, values)
 
 
-def require_json() -> None:
-    """Raise UnsupportedMediaType if the body is not declared as JSON."""
-    if request.mimetype != JSON:
-        raise UnsupportedMediaType(f"send {JSON}")
+def require_json(types: Sequence[str] = (JSON,)) -> None:
+    """Raise UnsupportedMediaType if the body is not declared as one of `types`."""
+    if request.mimetype not in types:
+        raise UnsupportedMediaType(f"send {' or '.join(types)}")
 
 
-def json_body(model: type[Model]) -> Model:
-    """Parse the JSON body alone as `model`; raises Malformed and InvalidInput."""
+def json_body(model: type[Model], types: Sequence[str] = (JSON,)) -> Model:
+    """Parse the JSON body alone as `model`; raises UnsupportedMediaType, Malformed and InvalidInput."""
+    require_json(types)
     values = _json_object()
     add_collection(model, values)
     return validate_parameters(model, values)

@@ -6,9 +6,9 @@ request whose client has left, or was cut off, ends. Searches end inside stages 
 """
 
 import select
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from flask import request
 from werkzeug.exceptions import RequestTimeout
@@ -19,7 +19,6 @@ from cbir.system.threads import time_limit
 PROCESSING = b"HTTP/1.1 102 Processing\r\n\r\n"
 PROBE_MILLISECONDS = 50  # for the reply of the client's system; a later one is noticed by the next check
 HAS_FINISHED_SENDING = getattr(select, "POLLRDHUP", 0)  # Linux only; other systems report less
-Item = TypeVar("Item")
 
 
 class Deadline(Stopwatch):
@@ -35,12 +34,6 @@ class Deadline(Stopwatch):
         """Book the time since the last lap to `stage`, then check the connection."""
         super().lap(stage)
         self.check()
-
-    def iterate(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield `items`, for instance frames being decoded, and check the connection before each."""
-        for item in items:
-            self.check()
-            yield item
 
     def check(self) -> None:
         """Raise RequestTimeout if the client's connection is closed."""

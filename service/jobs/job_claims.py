@@ -4,11 +4,13 @@ Each statement of a worker names its claim, so that one whose lease has ended ch
 """
 
 import secrets
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, select, true, update
 from sqlalchemy.exc import IntegrityError
 
+from indexer.index_progress import JobProgress
 from service.jobs.stored_jobs import job_files, jobs, keep_files
 from service.state.database import StateDatabase
 from service.state.schema import DatabaseTime, database_time, written_time
@@ -41,20 +43,12 @@ class JobClaim(NamedTuple):
     candidate: JobCandidate
 
 
-class JobProgressRow(NamedTuple):
-    """Progress of a job. refused_files: None if there are no new ones."""
-
-    done: int
-    total: int | None
-    refused: int
-    refused_files: list[dict[str, str]] | None
-
-
 class JobResult(NamedTuple):
-    """End of a job. The public summary and error name no files."""
+    """End of a job. refused_files: None if there are no new ones. The public summary and error name no files."""
 
     state: str
-    progress: JobProgressRow
+    progress: JobProgress
+    refused_files: list[dict[str, str]] | None
     summary: dict[str, Any] | None
     public_summary: dict[str, Any] | None
     error: str | None
@@ -75,9 +69,8 @@ def claimable_jobs(database: StateDatabase) -> tuple[list[JobCandidate], set[str
         running = select(jobs.c.lane).where(jobs.c.state == "running", jobs.c.lane.is_not(None))
         lanes = set(connection.execute(running).scalars())
     names = JobCandidate._fields[:-1]
-    stored = [[getattr(row, name) for name in names] for row in rows]
-    due = [row.claimable_from <= now for row in rows]
-    return [JobCandidate._make([*values, is_due]) for values, is_due in zip(stored, due, strict=True)], lanes
+    stored = ([*(getattr(row, name) for name in names), row.claimable_from <= now] for row in rows)
+    return list(map(JobCandidate._make, stored)), lanes
 
 
 def claim_job(
@@ -117,18 +110,30 @@ def claim_job(
 
 
 def renew_claim(
-    database: StateDatabase, claim: JobClaim, progress: JobProgressRow, lease_ms: int
+    database: StateDatabase,
+    claim: JobClaim,
+    progress: JobProgress,
+    refused_files: list[dict[str, str]] | None,
+    lease_ms: int,
 ) -> bool | None:
-    """Renew the lease of `claim` in `database` for `lease_ms`, and store the `progress`.
+    """Renew the lease of a job and store its progress; return whether to cancel it, None if the lease has ended.
 
-    Returns whether to cancel the job, None if the lease has ended.
+    Parameters
+    ----------
+    database : StateDatabase
+    claim : JobClaim
+    progress : JobProgress
+    refused_files : list of dict or None
+        Files that were refused; None if there are no new ones.
+    lease_ms : int
+        Milliseconds from now to the end of the lease.
     """
     with database.writing(in_turn=False) as connection:
-        values = {**_counts(progress), "claimable_from": DatabaseTime() + lease_ms}
+        values = {**asdict(progress), "claimable_from": DatabaseTime() + lease_ms}
         mine = _is_mine(claim), jobs.c.claimable_from > DatabaseTime()
         if not connection.execute(update(jobs).where(*mine).values(values)).rowcount:
             return None
-        _save_refused(connection, claim, progress)
+        _save_refused(connection, claim, refused_files)
         query = select(jobs.c.cancel_requested).where(jobs.c.job == claim.job)
         return bool(connection.execute(query).scalar_one())
 
@@ -137,7 +142,7 @@ def finish_job(database: StateDatabase, claim: JobClaim, result: JobResult) -> b
     """Store the `result` of the job of `claim` in `database`; False if another worker has or had it meanwhile."""
     with database.writing(in_turn=False) as connection:
         values = {
-            **_counts(result.progress),
+            **asdict(result.progress),
             "state": result.state,
             "ended": written_time(database_time(connection)),
             "summary": result.public_summary,
@@ -146,7 +151,7 @@ def finish_job(database: StateDatabase, claim: JobClaim, result: JobResult) -> b
         }
         if not connection.execute(update(jobs).where(_is_mine(claim)).values(values)).rowcount:
             return False
-        _save_refused(connection, claim, result.progress)
+        _save_refused(connection, claim, result.refused_files)
         full = {"summary": result.summary, "error": result.error}
         connection.execute(update(job_files).where(job_files.c.job == claim.job).values(full))
         keep_files(connection, claim.job)
@@ -203,11 +208,9 @@ def _is_mine(claim: JobClaim) -> ColumnElement[bool]:
     return (jobs.c.job == claim.job) & (jobs.c.claim == claim.token) & (jobs.c.state == "running")
 
 
-def _counts(progress: JobProgressRow) -> dict[str, Any]:
-    return {"done": progress.done, "total": progress.total, "refused": progress.refused}
-
-
-def _save_refused(connection: Connection, claim: JobClaim, progress: JobProgressRow) -> None:
-    if progress.refused_files is not None:
-        values = {"refused_files": progress.refused_files}
-        connection.execute(update(job_files).where(job_files.c.job == claim.job).values(values))
+def _save_refused(
+    connection: Connection, claim: JobClaim, refused_files: list[dict[str, str]] | None
+) -> None:
+    if refused_files is not None:
+        of_job = update(job_files).where(job_files.c.job == claim.job)
+        connection.execute(of_job.values(refused_files=refused_files))

@@ -1,7 +1,7 @@
 """The queue of jobs in the state database, as the requests of one service use it."""
 
 from cbir.errors import NotFound, StorageFull
-from service.client.messages import JobInfo
+from service.client.collection_messages import JobInfo
 from service.http.problems import Conflict, TooManyRequests
 from service.jobs.job_worker import JobWorker
 from service.jobs.stored_jobs import (

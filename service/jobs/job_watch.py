@@ -14,8 +14,8 @@ from typing import Any
 from cbir.errors import StorageFull
 from indexer.index_job import LEASE_ENDED, JobEnd, JobRefusal, lease_clock
 from indexer.index_progress import NAMING_FILES, JobProgress
-from service.client.messages import RefusedFile
-from service.jobs.job_claims import JobClaim, JobProgressRow, JobResult, finish_job, hand_back, renew_claim
+from service.client.collection_messages import RefusedFile
+from service.jobs.job_claims import JobClaim, JobResult, finish_job, hand_back, renew_claim
 from service.jobs.job_work import JobWork
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
@@ -177,9 +177,8 @@ class JobWatch:
     def _renew(self, process: JobProcess) -> None:
         sent_at = lease_clock()
         try:
-            answer = renew_claim(
-                self._database, self._claim, self._progress_row(), int(self._lease_seconds * 1000)
-            )
+            lease_ms = int(self._lease_seconds * 1000)
+            answer = renew_claim(self._database, self._claim, self._progress, self._new_refused(), lease_ms)
         except (StateUnavailable, StorageFull):
             return  # the process ends in time unless a later renewal succeeds
         self._stored_refused = len(self._refused)
@@ -198,10 +197,8 @@ class JobWatch:
             process.cancel()
         self._kill_at = min(self._kill_at, lease_clock() + seconds)
 
-    def _progress_row(self) -> JobProgressRow:
-        done, total, refused = dataclasses.astuple(self._progress)
-        new = self._refused if len(self._refused) > self._stored_refused else None
-        return JobProgressRow(done, total, refused, new)
+    def _new_refused(self) -> list[dict[str, str]] | None:
+        return self._refused if len(self._refused) > self._stored_refused else None
 
     def _store_end(self, exit_code: int) -> None:
         """Store the result; tried again until others may have the job."""
@@ -248,7 +245,9 @@ class JobWatch:
         public_error = (
             UNSTORED_ERROR if self._end.error else error
         )  # no text of a library is known to name none
-        return JobResult(state, self._progress_row(), summary, public_summary, error, public_error)
+        return JobResult(
+            state, self._progress, self._new_refused(), summary, public_summary, error, public_error
+        )
 
 
 def _relative(refusal: JobRefusal, folder: Path) -> dict[str, str]:

@@ -20,14 +20,14 @@ from service.access.caller import actor_name
 from service.access.patient_identifiers import limit_new_patients
 from service.client.messages import AddedImage, AddedImages
 from service.collections.app_state import current_state
+from service.collections.label_limits import check_label_sum, check_labels, check_new_keys
 from service.collections.mounted_collection import CollectionHandle
 from service.collections.uploads import describe_uploads, intake_check
 from service.http.operations import IMAGE_FILES, operation
 from service.http.problems import Conflict, Malformed, error_location
 from service.http.request_bodies import uploaded_files
 from service.http.request_params import JSON, request_parameters
-from service.routes.image_routes import CollectionParameters, check_labels
-from service.routes.label_limits import check_label_sum, check_new_keys
+from service.routes.image_routes import CollectionParameters
 
 blueprint = Blueprint("add", __name__, url_prefix="/v1/images")
 
@@ -95,7 +95,7 @@ class IdempotentRequest:
     form=AddParameters,
     several_files=True,
     headers=("Idempotency-Key",),
-    problems=(400, 404, 409, 413, 415, 422, 507),
+    problems=(409,),
     confirm="Add this file to the collection?",
     python='client.add(["query.png"], labels={"modality": "CT"})',
     examples={

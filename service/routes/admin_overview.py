@@ -11,25 +11,25 @@ from importlib.metadata import version
 from typing import Annotated
 
 from flask import Blueprint, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 import cbir
 from cbir.errors import CbirError, InvalidInput
 from cbir.ingest.process_memory import resident_memory
 from cbir.settings import Settings
 from cbir.store import DatabaseError
-from service.access.audit import log_changed_token
+from service.access.audit import log_fields
 from service.access.auth import access_control
 from service.access.caller import actor_name, current_caller
 from service.access.token_list import Token, parse_expiry
 from service.client import admin_messages as messages
 from service.client.admin_messages import TOKEN_ID, NewToken, TokenInfo, TokenList, TokenRequest
-from service.client.messages import CollectionInfo
+from service.client.collection_messages import CollectionInfo
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
 from service.http.operations import json_response, operation
 from service.http.problems import NotAllowed
-from service.http.request_params import JSON, Parameters, json_body, query_parameters, require_json
+from service.http.request_params import JSON, Parameters, json_body, query_parameters
 from service.routes.health_routes import collection_state
 from service.routes.metrics_routes import KEPT_DAYS, request_history
 from service.state.database import state_database
@@ -44,10 +44,8 @@ TokenId = Annotated[
 ]
 
 
-class RequestHistoryParameters(BaseModel):
+class RequestHistoryParameters(Parameters):
     """Days to show."""
-
-    model_config = ConfigDict(extra="forbid")
 
     days: int = Field(30, ge=1, le=KEPT_DAYS, description="Number of days, today included.", examples=[30])
 
@@ -81,7 +79,6 @@ def _collection(handle: CollectionHandle) -> messages.CollectionStatus:
     "request_history",
     {200: messages.RequestCounts},
     query=RequestHistoryParameters,
-    problems=(422,),
     python="client.request_history(days=7)",
 )
 def get_requests() -> Response:
@@ -207,7 +204,7 @@ def get_tokens() -> Response:
     "create_token",
     {201: NewToken},
     body={JSON: TokenRequest},
-    problems=(400, 413, 415, 422),
+    problems=(422,),
     confirm="Create this token?",
     python='client.create_token(["search"], name="reading room")',
 )
@@ -217,7 +214,6 @@ def post_token() -> Response:
     No token can give away more than it has: one that expires cannot create one that outlives it; its administrator
     does so with `cbir token create` on the server. A service that needs no tokens creates none.
     """
-    require_json()
     control, body = access_control(), json_body(TokenRequest)
     if not control.required:
         raise NotAllowed("this service needs no tokens; create one with `cbir token create` on the server")
@@ -228,7 +224,7 @@ def post_token() -> Response:
         )
     except InvalidInput as error:  # of the command's options
         raise InvalidInput(str(error).removeprefix("--")) from error
-    log_changed_token(token.token_id)
+    log_fields(changed_token=token.token_id)
     return json_response(NewToken(token=text, info=_info(token, {})), 201)
 
 
@@ -247,7 +243,6 @@ class RevocationParameters(Parameters):
     "revoke_token",
     {200: TokenInfo},
     query=RevocationParameters,
-    problems=(404,),
     confirm="Revoke this token, and end all logins made with it?",
     python=f'client.revoke_token("{TOKEN_ID}")',
 )
@@ -259,7 +254,7 @@ def revoke_token(token_id: TokenId) -> Response:
     """
     with_made = query_parameters(RevocationParameters).with_made
     token, *made_tokens = access_control().tokens.revoke(token_id, with_made=with_made)
-    log_changed_token(token.token_id, [each.token_id for each in made_tokens])
+    log_fields(changed_token=token.token_id, also_revoked=[each.token_id for each in made_tokens])
     return json_response(_info(token, access_control().last_uses.all()))
 
 

@@ -14,8 +14,7 @@ from cbir.search import example_values as example
 from cbir.search.search_options import MAX_BATCH
 from service.access.auth import count_request
 from service.access.caller import logged_public_text
-from service.client.batch_messages import BatchAnswers, BatchItem
-from service.client.messages import ProblemDetails
+from service.client.messages import BatchAnswers, BatchItem, ProblemDetails
 from service.collections.app_state import AppState, current_state
 from service.http import request_params
 from service.http.operations import json_response, operation
@@ -59,7 +58,6 @@ class BatchSearch(CollectionParameters):
     form=ByImage,
     several_files=True,
     query=ByImage,
-    problems=(400, 404, 413, 415, 422),
     python='client.search_batch(["query.png"], k=5)',
 )
 def post_search_batch() -> Response:

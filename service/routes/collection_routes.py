@@ -8,10 +8,9 @@ from pydantic import Field
 from cbir import rerank
 from cbir.errors import NotFound
 from cbir.rerank.feedback import Feedback
-from cbir.rerank.parameters import ParameterSet
 from cbir.rerank.several_examples import takes_several_examples
 from service.access.audit import log_images
-from service.client import messages
+from service.client import collection_messages as messages
 from service.client.image_messages import (
     DicomGroupInfo,
     DicomGroupPage,
@@ -58,11 +57,7 @@ def get_collections() -> Response:
 
 @blueprint.get("/collection")
 @operation(
-    "collection",
-    {200: messages.CollectionInfo},
-    query=CollectionParameters,
-    problems=(404, 422),
-    python="client.collection()",
+    "collection", {200: messages.CollectionInfo}, query=CollectionParameters, python="client.collection()"
 )
 def get_collection() -> Response:
     """Describe a collection.
@@ -74,13 +69,7 @@ def get_collection() -> Response:
 
 
 @blueprint.get("/collection/profile")
-@operation(
-    "profile",
-    {200: messages.ProfileInfo},
-    query=CollectionParameters,
-    problems=(404, 422),
-    python="client.profile()",
-)
+@operation("profile", {200: messages.ProfileInfo}, query=CollectionParameters, python="client.profile()")
 def get_profile() -> Response:
     """Describe the profile of a collection.
 
@@ -101,7 +90,6 @@ def get_profile() -> Response:
     "statistics",
     {200: messages.CollectionStatistics},
     query=CollectionParameters,
-    problems=(404, 422),
     python="client.statistics()",
 )
 def get_statistics() -> Response:
@@ -123,13 +111,7 @@ def get_statistics() -> Response:
 
 
 @blueprint.get("/collection/history")
-@operation(
-    "history",
-    {200: messages.ChangePage},
-    query=HistoryParameters,
-    problems=(400, 404, 422),
-    python="next(client.history())",
-)
+@operation("history", {200: messages.ChangePage}, query=HistoryParameters, python="next(client.history())")
 def get_history() -> Response:
     """List the changes of a collection, newest first.
 
@@ -159,9 +141,7 @@ class LabelValueParameters(ImageListParameters):
 
 
 @blueprint.get("/labels")
-@operation(
-    "labels", {200: LabelFacets}, query=LabelKeyParameters, problems=(404, 422, 504), python="client.labels()"
-)
+@operation("labels", {200: LabelFacets}, query=LabelKeyParameters, problems=(504,), python="client.labels()")
 def get_labels() -> Response:
     """List the label keys with their numbers of images and of values, and the number of images.
 
@@ -180,7 +160,7 @@ def get_labels() -> Response:
     "label_values",
     {200: LabelValuePage},
     query=LabelValueParameters,
-    problems=(400, 404, 422, 504),
+    problems=(504,),
     python='client.label_values("modality")',
 )
 def get_label_values(key: KeyInPath) -> Response:
@@ -214,7 +194,7 @@ class SeriesParameters(ImageListParameters):
     "series",
     {200: DicomGroupPage},
     query=SeriesParameters,
-    problems=(400, 404, 422, 504),
+    problems=(504,),
     python='client.series(level="study")',
 )
 def get_series() -> Response:
@@ -256,29 +236,16 @@ def get_rerankers() -> Response:
     `auto` is not among them: it stands for the one that is chosen for the collection. The profile of a collection
     may have other defaults.
     """
+    methods: tuple[Any, ...] = (*rerank.RERANKERS, Feedback)
     items = [
         RerankerInfo(
             name=method.name,
             title=method.title,
             description=method.description,
-            one_example=True,
-            several_examples=takes_several_examples(method),
-            parameters=_parameters(method),
+            one_example=method is not Feedback,
+            several_examples=method is Feedback or takes_several_examples(method),
+            parameters=[RerankerParameter(**vars(info)) for info in method.parameter_infos()],
         )
-        for method in rerank.RERANKERS
+        for method in methods
     ]
-    items.append(
-        RerankerInfo(
-            name=Feedback.name,
-            title=Feedback.title,
-            description=Feedback.description,
-            one_example=False,
-            several_examples=True,
-            parameters=_parameters(Feedback),
-        )
-    )
     return json_response(RerankerList(default=current_state().settings.rerank, items=items))
-
-
-def _parameters(method: type[ParameterSet]) -> list[RerankerParameter]:
-    return [RerankerParameter(**vars(info)) for info in method.parameter_infos()]

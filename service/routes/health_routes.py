@@ -31,7 +31,7 @@ def get_healthz() -> Response:
     facts = Health(
         status="degraded" if degraded else "ok", degraded=degraded or None, down=_down_databases() or None
     )
-    return _alive(facts)
+    return _response(facts)
 
 
 @blueprint.get("/livez")
@@ -41,11 +41,11 @@ def get_livez() -> Response:
 
     Restart the process if this fails.
     """
-    return _alive(Health(status="ok"))
+    return _response(Health(status="ok"))
 
 
 @blueprint.get("/readyz")
-@operation("ready", {200: Readiness}, problems=(503,), python="client.ready()")
+@operation("ready", {200: Readiness}, python="client.ready()")
 def get_readyz() -> Response:
     """Report that the default collection can be searched; a 503 problem says that it cannot.
 
@@ -64,7 +64,7 @@ def get_readyz() -> Response:
     collection = handle.whole_searcher().collection
     images = handle.image_count()
     if stranger or rights is None or rights.limited:
-        return _ready(Readiness(status="ready", degraded=_degraded_parts() or None))
+        return _response(Readiness(status="ready", degraded=_degraded_parts() or None))
     others = state.collections if len(state.collections) > 1 else {}
     facts = Readiness(
         status="ready",
@@ -77,7 +77,7 @@ def get_readyz() -> Response:
         device=_device(handle),
         warning="; ".join(filter(None, (_problem(handle), _lost_lines()))) or None,
     )
-    return _ready(facts)
+    return _response(facts)
 
 
 def _device(handle: CollectionHandle) -> str:
@@ -89,7 +89,7 @@ def _device(handle: CollectionHandle) -> str:
     return f"{choice}; the index of the collection is on {index}" if index != choice.name else str(choice)
 
 
-def _alive(facts: Health) -> Response:
+def _response(facts: Health | Readiness) -> Response:
     return Response(facts.model_dump_json(exclude_none=True), mimetype="application/json")
 
 
@@ -114,10 +114,6 @@ def _down_databases() -> dict[str, str]:
     state = current_state()
     problems = {name: state.collections[name].database_problem for name in state.visible_names()}
     return {name: public_text(DatabaseUnavailable(problem)) for name, problem in problems.items() if problem}
-
-
-def _ready(facts: Readiness) -> Response:
-    return Response(facts.model_dump_json(exclude_none=True), mimetype="application/json")
 
 
 def _alias_folders(handles: Iterable[CollectionHandle]) -> dict[str, str]:

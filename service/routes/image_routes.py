@@ -3,12 +3,10 @@
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from flask import Blueprint, Response, request, send_file
 from pydantic import AfterValidator, Field
-from werkzeug.exceptions import UnsupportedMediaType
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.search import example_values as example
@@ -16,25 +14,28 @@ from cbir.search import record_links
 from cbir.store import Collection, Record
 from cbir.store.erasure import erase_deleted
 from cbir.store.records import originals
-from cbir.store.records.filter_conditions import DicomScope, parse_filter
+from cbir.store.records.filter_conditions import DicomScope
 from cbir.store.records.image_order import OLDEST, SLICES, Position, parse_order
 from service.access.audit import log_images
-from service.access.caller import actor_name, current_rights
+from service.access.caller import actor_name
 from service.client.messages import ImagePage, ImageRecord, LabelChange
 from service.collections.app_state import current_state
+from service.collections.label_limits import (
+    KEY_CHARACTERS,
+    check_label_change,
+    check_labels,
+    check_own_filter,
+)
 from service.collections.stored_pictures import thumbnail_response
 from service.http import request_params, responses
 from service.http.operations import json_response, operation
-from service.http.problems import Malformed, NotAllowed, SourceGone
+from service.http.problems import Malformed, SourceGone
 from service.http.responses import check_if_match, make_conditional, page_that_fits
 from service.http.timeouts import query_deadline
-from service.routes.label_limits import check_label_change
 
 blueprint = Blueprint("images", __name__, url_prefix="/v1/images")
 
 MAX_PAGE = 1000
-KEY_CHARACTERS, VALUE_CHARACTERS = 100, 1000
-OPERATORS = "=!<>"
 ImageIdInPath = Annotated[
     str,
     Field(
@@ -148,11 +149,7 @@ class SortedImageParameters(ImageListParameters):
 
 @blueprint.get("")
 @operation(
-    "images",
-    {200: ImagePage},
-    query=SortedImageParameters,
-    problems=(400, 404, 422, 504),
-    python="next(client.images())",
+    "images", {200: ImagePage}, query=SortedImageParameters, problems=(504,), python="next(client.images())"
 )
 def get_images() -> Response:
     """List the images of a collection page by page.
@@ -188,7 +185,7 @@ def get_images() -> Response:
     "image",
     {200: ImageRecord, 304: None},
     **CACHEABLE,
-    problems=(404, 412, 422),
+    problems=(412,),
     python=f'client.image("{example.IMAGE_ID}")',
 )
 def get_image(image_id: ImageIdInPath) -> Response:
@@ -208,7 +205,7 @@ def get_image(image_id: ImageIdInPath) -> Response:
     query=CollectionParameters,
     body={request_params.MERGE_PATCH: LabelChange, request_params.JSON: LabelChange},
     headers=("If-Match",),
-    problems=(400, 404, 412, 413, 415, 422, 507),
+    problems=(412,),
     confirm="Change the labels of this image?",
     python=f'client.set_labels("{example.IMAGE_ID}", {{"view": "AP"}})',
 )
@@ -217,10 +214,8 @@ def patch_image(image_id: ImageIdInPath) -> Response:
 
     Send `If-Match` with the image's ETag to make sure that the labels have not changed in the meantime.
     """
-    if request.mimetype not in request_params.JSON_TYPES:
-        raise UnsupportedMediaType(f"send {request_params.MERGE_PATCH} or {request_params.JSON}")
     name = request_params.query_parameters(CollectionParameters).collection
-    change = request_params.json_body(LabelChange)
+    change = request_params.json_body(LabelChange, request_params.JSON_TYPES)
     check_labels(change.labels)
     check_own_filter(change.labels)
     handle = current_state().handle(name)
@@ -243,7 +238,6 @@ def patch_image(image_id: ImageIdInPath) -> Response:
     "delete",
     {204: None},
     query=CollectionParameters,
-    problems=(404, 422, 507),
     confirm="Delete this image permanently?",
     python=f'client.delete("{example.IMAGE_ID}")',
 )
@@ -268,7 +262,7 @@ def delete_image(image_id: ImageIdInPath) -> tuple[str, int]:
     "thumbnail",
     {200: "image/jpeg", 304: None},
     **CACHEABLE,
-    problems=(404, 410, 412, 422),
+    problems=(410, 412),
     python=f'client.thumbnail("{example.IMAGE_ID}")',
 )
 def get_thumbnail(image_id: ImageIdInPath) -> Response:
@@ -286,7 +280,7 @@ def get_thumbnail(image_id: ImageIdInPath) -> Response:
     "original",
     {200: "application/octet-stream", 304: None},
     **CACHEABLE,
-    problems=(404, 410, 412, 422),
+    problems=(410, 412),
     python=f'client.original("{example.IMAGE_ID}")',
 )
 def get_original(image_id: ImageIdInPath) -> Response:
@@ -326,30 +320,6 @@ def image_record(collection: Collection, record: Record, name: str | None) -> Im
     values = {field: getattr(record, field) for field in ImageRecord.model_fields if hasattr(record, field)}
     links = record_links(current_state().settings, record).in_collection(name)
     return ImageRecord(original=bool(original and original.is_file()), links=links, **values)
-
-
-def check_labels(labels: Mapping[str, str | None]) -> None:
-    """Raise InvalidInput if `labels` could not be used in filters, or name a patient."""
-    for key, value in labels.items():
-        if not key.strip() or key != key.strip() or len(key) > KEY_CHARACTERS or set(key) & set(OPERATORS):
-            raise InvalidInput(
-                f"labels: a key has 1 to {KEY_CHARACTERS} characters, none of {' '.join(OPERATORS)}, "
-                "and no space at either end"
-            )
-        if key == "patient":
-            raise InvalidInput(
-                "labels: the patient of an image cannot be changed; delete it and add it again"
-            )
-        if value is not None and not 1 <= len(value) <= VALUE_CHARACTERS:
-            raise InvalidInput(f"labels: the value of {key} must have 1 to {VALUE_CHARACTERS} characters")
-
-
-def check_own_filter(labels: Mapping[str, str | None]) -> None:
-    """Raise NotAllowed if `labels` would change which callers see the image."""
-    rights = current_rights()
-    keys = {parse_filter(text).key for text in rights.where} if rights else set()
-    if decisive := sorted(keys & labels.keys()):
-        raise NotAllowed(f"labels: this token is limited by the label {decisive[0]}, so it cannot change it")
 
 
 def requested_collection() -> tuple[str | None, Collection]:

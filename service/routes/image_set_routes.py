@@ -10,7 +10,6 @@ from flask import Blueprint, Response
 from pydantic import ConfigDict, Field
 
 from cbir.errors import InvalidInput
-from cbir.gallery.vector_blocks import Floats
 from cbir.search import ImageId
 from cbir.search import example_values as example
 from cbir.search.query_parts import read_vectors
@@ -33,6 +32,7 @@ from service.client.image_messages import (
 )
 from service.client.messages import ImagePage
 from service.collections.app_state import current_state
+from service.collections.label_limits import check_label_change, check_labels, check_own_filter
 from service.http import request_params, responses
 from service.http.operations import json_response, operation
 from service.http.responses import LabelBudget
@@ -41,11 +41,8 @@ from service.routes.image_routes import (
     CollectionParameters,
     ImageIdInPath,
     Sort,
-    check_labels,
-    check_own_filter,
     image_record,
 )
-from service.routes.label_limits import check_label_change
 
 blueprint = Blueprint("image_sets", __name__, url_prefix="/v1")
 
@@ -85,7 +82,6 @@ class ExportParameters(CollectionParameters):
     {200: LabelledCount},
     query=CollectionParameters,
     body={request_params.JSON: SetLabelChange},
-    problems=(400, 404, 413, 415, 422, 507),
     confirm="Change the labels of these images?",
     python=f'client.label_images(["{example.IMAGE_ID}"], {{"view": "AP"}})',
 )
@@ -94,7 +90,6 @@ def patch_images() -> Response:
 
     An unknown id is refused with 404, which names it, and nothing is changed.
     """
-    request_params.require_json()
     name = request_params.query_parameters(CollectionParameters).collection
     change = request_params.json_body(SetLabelChange)
     check_labels(change.labels)
@@ -116,7 +111,6 @@ def patch_images() -> Response:
     {200: DeletedImages},
     query=CollectionParameters,
     body={request_params.JSON: ImageSet},
-    problems=(400, 404, 413, 415, 422, 507),
     confirm="Delete these images permanently?",
     python=f'client.delete_images(["{example.IMAGE_ID}"])',
 )
@@ -125,7 +119,6 @@ def post_delete() -> Response:
 
     Ids of no image are left out; the response has those of the images that were deleted.
     """
-    request_params.require_json()
     state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
     images = request_params.json_body(ImageSet)
     with state.handle(name).writer(actor_name()) as writer:
@@ -142,7 +135,7 @@ def post_delete() -> Response:
     {200: ImagePage},
     query=CollectionParameters,
     body={request_params.JSON: RecordRequest},
-    problems=(400, 404, 413, 415, 422, 504),
+    problems=(504,),
     python=f'client.image_records(["{example.IMAGE_ID}"])',
 )
 def post_records() -> Response:
@@ -150,7 +143,6 @@ def post_records() -> Response:
 
     Ids of no image are left out.
     """
-    request_params.require_json()
     state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
     body = request_params.json_body(RecordRequest)
     collection = state.searcher(name).collection
@@ -174,7 +166,7 @@ def post_records() -> Response:
     {200: "text/csv"},
     query=CollectionParameters,
     body={request_params.JSON: ExportParameters},
-    problems=(400, 404, 413, 415, 422, 504),
+    problems=(504,),
     python='client.export_images("modality=CT")',
 )
 def post_export() -> Response:
@@ -256,7 +248,6 @@ class VectorRequest(VectorParameters):
     "vector",
     {200: ImageVectors},
     query=VectorParameters,
-    problems=(404, 422),
     python=f'client.vector("{example.IMAGE_ID}", raw=True)',
 )
 def get_vector(image_id: ImageIdInPath) -> Response:
@@ -274,7 +265,6 @@ def get_vector(image_id: ImageIdInPath) -> Response:
     {200: ImageVectors},
     query=CollectionParameters,
     body={request_params.JSON: VectorRequest},
-    problems=(400, 404, 413, 415, 422),
     python=f'client.vectors(["{example.IMAGE_ID}"], raw=True)',
 )
 def post_vectors() -> Response:
@@ -293,14 +283,16 @@ def _vector_response(image_ids: Sequence[str], params: VectorParameters) -> Resp
         collection = state.searcher(params.collection).collection
         vectors = read_vectors(collection, image_ids, raw=params.raw)
     log_images(image_ids)
-    return json_response(_message(collection, image_ids, vectors, params.raw))
-
-
-def _message(collection: Collection, image_ids: Sequence[str], vectors: Floats, raw: bool) -> ImageVectors:
     # As text, a float32 has half the digits that it has as a Python float.
     values = vectors.astype(str).astype(np.float64).tolist()
     items = [ImageVector(image_id=name, values=row) for name, row in zip(image_ids, values, strict=True)]
-    profile = collection.profile
-    return ImageVectors(
-        profile=profile.name, profile_hash=profile.hash, raw=raw, dimensions=vectors.shape[1], items=items
+    profile, dimensions = collection.profile, vectors.shape[1]
+    return json_response(
+        ImageVectors(
+            profile=profile.name,
+            profile_hash=profile.hash,
+            raw=params.raw,
+            dimensions=dimensions,
+            items=items,
+        )
     )

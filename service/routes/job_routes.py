@@ -15,13 +15,14 @@ from cbir.store.upkeep.archive_instances import images_with_pixels_of
 from cbir.system.files import is_inside
 from cbir.system.threads import cores
 from indexer.index_progress import NAMING_FILES
-from service.access.audit import log_images, log_job
+from service.access.audit import log_fields, log_images
 from service.access.caller import actor_name, has_admin_rights
-from service.client.messages import Erased, JobInfo, JobList, JobRequest, RefusedFile
+from service.client.collection_messages import JobInfo, JobList, JobRequest, RefusedFile
+from service.client.messages import Erased
 from service.collections.app_state import current_state
 from service.http.operations import json_response, operation
 from service.http.problems import NotAllowed
-from service.http.request_params import JSON, PATIENT_KEY, json_body, query_parameters, require_json
+from service.http.request_params import JSON, PATIENT_KEY, json_body, query_parameters
 from service.jobs.job_queue import job_info
 from service.jobs.job_work import new_index_job
 from service.jobs.stored_jobs import JobRow
@@ -58,7 +59,7 @@ def get_jobs() -> Response:
     "index",
     {202: JobInfo},
     body={JSON: JobRequest},
-    problems=(400, 404, 413, 415, 422),
+    problems=(422,),
     confirm="Index this folder into the collection?",
     python='client.index("/archive/2024")',
     collection_in_path=False,
@@ -69,7 +70,6 @@ def post_job() -> Response:
     It must be below one of the setting `index_roots`. Any service or `cbir worker` with the same state database that
     has the collection and the folder runs the job, the oldest first. The header `Location` is the address of the job.
     """
-    require_json()
     state, body = current_state(), json_body(JobRequest)
     handle = state.handle(body.collection)
     folder = allowed_path(state.settings, body.folder)
@@ -85,14 +85,14 @@ def post_job() -> Response:
         "actor": actor_name(),
     }
     job = state.jobs.add(new_index_job(handle.name, handle.folder, options))
-    log_job(job.job)
+    log_fields(job=job.job)
     response = json_response(_job_info(job), 202)
     response.headers["Location"] = url_for("jobs.get_job", name=job.job)
     return response
 
 
 @blueprint.get("/jobs/<name>")
-@operation("job", {200: JobInfo}, problems=(404,), python=f'client.job("{example.JOB}")')
+@operation("job", {200: JobInfo}, python=f'client.job("{example.JOB}")')
 def get_job(name: JobName) -> Response:
     """Show state and progress of a job.
 
@@ -106,7 +106,7 @@ def get_job(name: JobName) -> Response:
 @operation(
     "cancel",
     {202: JobInfo},
-    problems=(404, 409),
+    problems=(409,),
     confirm="Cancel this job?",
     python=f'client.cancel("{example.JOB}")',
 )
@@ -115,7 +115,7 @@ def cancel_job(name: JobName) -> Response:
 
     Images that it has indexed stay, and indexing the folder again continues from there. 409 if the job has ended.
     """
-    log_job(_requested_job(name).job)
+    log_fields(job=_requested_job(name).job)
     return json_response(_job_info(current_state().jobs.cancel(name)), 202)
 
 
@@ -123,7 +123,7 @@ def cancel_job(name: JobName) -> Response:
 @operation(
     "retry",
     {202: JobInfo},
-    problems=(404, 409),
+    problems=(409,),
     confirm="Run this job again?",
     python=f'client.retry("{example.JOB}")',
 )
@@ -132,7 +132,7 @@ def retry_job(name: JobName) -> Response:
 
     409 if it has neither failed nor was cancelled, or its request is not stored any more, a week after its end.
     """
-    log_job(_requested_job(name).job)
+    log_fields(job=_requested_job(name).job)
     return json_response(_job_info(current_state().jobs.retry(name)), 202)
 
 
@@ -141,7 +141,6 @@ def retry_job(name: JobName) -> Response:
     "erase_patient",
     {200: Erased},
     query=CollectionParameters,
-    problems=(404, 422, 507),
     confirm="Erase every trace of this patient from the collection?",
     python=f'client.erase_patient("{example.PATIENT_KEY}")',
 )

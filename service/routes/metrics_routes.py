@@ -4,6 +4,7 @@ import collections
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import Lock
@@ -51,82 +52,68 @@ class ServiceMetrics:
         )
         self.seconds = histogram("cbir_request_seconds", "Duration of a request.", ("route",))
         self.stages = histogram("cbir_query_stage_seconds", "Duration of a stage of a search.", ("stage",))
-        self.registry.register(CollectionGauges(state))
-        self.registry.register(PartGauges(state))
+        self.registry.register(ServiceGauges(state))
 
 
-class CollectionGauges(Collector):
+def _by(label: str, name: str, text: str, values: Mapping[str, float]) -> Metric:
+    """Return a metric with a value for each value of a label."""
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for of, value in values.items():
+        family.add_metric([of], value)
+    return family
+
+
+class ServiceGauges(Collector):
     """Collector that reads the current state of the app when it is scraped."""
 
     def __init__(self, state: AppState) -> None:
         self.state = state
 
     def collect(self) -> Iterator[Metric]:
-        """Yield sizes of collections, requests at work and waiting, jobs by state, and failures of the GPU."""
-        images = GaugeMetricFamily("cbir_collection_images", "Images of a collection.", labels=["collection"])
-        ready_text = "1 if the collection can be searched."
-        ready = GaugeMetricFamily("cbir_collection_ready", ready_text, labels=["collection"])
-        for name, handle in self.state.collections.items():
-            try:
-                images.add_metric([name], handle.image_count())
-                ready.add_metric([name], 1)
-            except (CbirError, DatabaseError):
-                ready.add_metric([name], 0)
-        yield images
-        yield ready
+        """Yield sizes of collections and their indexes, requests, jobs, failures of the GPU, and parts."""
+        images, collections = dict[str, float](), self.state.collections
+        for name, handle in collections.items():
+            with suppress(CbirError, DatabaseError):
+                images[name] = handle.image_count()
+        ready = {name: float(name in images) for name in collections}
+        yield _by("collection", "cbir_collection_images", "Images of a collection.", images)
+        yield _by("collection", "cbir_collection_ready", "1 if the collection can be searched.", ready)
         yield from self._index_gauges()
-        limit = self.state.concurrency
+        limit, jobs = self.state.concurrency, self.state.jobs.counts()
         yield GaugeMetricFamily("cbir_requests_working", "Requests at work.", limit.working)
         yield GaugeMetricFamily("cbir_queue_length", "Requests that wait for a thread.", limit.waiting)
         yield GaugeMetricFamily("cbir_queue_limit", "Requests that may wait.", limit.queue)
-        jobs = GaugeMetricFamily("cbir_jobs", "Jobs of all services by state.", labels=["state"])
-        for name, count in self.state.jobs.counts().items():
-            jobs.add_metric([name], count)
-        yield jobs
+        yield _by("state", "cbir_jobs", "Jobs of all services by state.", jobs)
         failures = "Times that the GPU failed; with device=auto the CPU computes from the first one on."
         yield CounterMetricFamily("cbir_gpu_failures", failures, failure_count())
+        yield from self._part_gauges()
 
     def _index_gauges(self) -> Iterator[Metric]:
-        up_text = "1 if the vector index of the collection answers."
-        up = GaugeMetricFamily("cbir_index_up", up_text, labels=["collection"])
-        lag_text = "Images of the collection that its vector index lacks."
-        lag = GaugeMetricFamily("cbir_index_lag", lag_text, labels=["collection"])
+        up, lag = dict[str, float](), dict[str, float]()
         for name, handle in self.state.collections.items():
-            try:
-                status = handle.index_status()
-            except (CbirError, DatabaseError):
-                continue
-            if status:
-                up.add_metric([name], int(status.problem is None))
-            if status and status.lacking is not None:
-                lag.add_metric([name], status.lacking)
-        yield up
-        yield lag
+            with suppress(CbirError, DatabaseError):
+                if status := handle.index_status():
+                    up[name] = float(status.problem is None)
+                    if status.lacking is not None:
+                        lag[name] = status.lacking
+        text = "1 if the vector index of the collection answers."
+        yield _by("collection", "cbir_index_up", text, up)
+        yield _by(
+            "collection", "cbir_index_lag", "Images of the collection that its vector index lacks.", lag
+        )
 
-
-class PartGauges(Collector):
-    """Collector of what the service depends on besides its collections: state, audit log, disks, archive."""
-
-    def __init__(self, state: AppState) -> None:
-        self.state = state
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield whether each part works, lines that the audit log lacks, and the free space of disks."""
+    def _part_gauges(self) -> Iterator[Metric]:
         control = access_control()
-        up_text = "1 if a part that the service depends on answers, and can be written."
-        up = GaugeMetricFamily("cbir_part_up", up_text, labels=["part"])
-        for part in self.state.parts:
-            up.add_metric([part.name], int(not part.is_down()))
+        up = {part.name: float(not part.is_down()) for part in self.state.parts}
         if control.audit:
-            up.add_metric([AUDIT_LOG], int(not control.audit_is_down()))
-            lost_text = "Requests that are not in the audit log, which could not be written."
-            yield CounterMetricFamily("cbir_audit_lines_lost", lost_text, control.audit.lost)
-        yield up
-        free = GaugeMetricFamily("cbir_disk_free_bytes", "Bytes free on a disk.", labels=["of"])
-        for content, folder in self.state.folders().items():
-            if (left := free_bytes(folder)) is not None:
-                free.add_metric([content], left)
-        yield free
+            up[AUDIT_LOG] = float(not control.audit_is_down())
+            text = "Requests that are not in the audit log, which could not be written."
+            yield CounterMetricFamily("cbir_audit_lines_lost", text, control.audit.lost)
+        text = "1 if a part that the service depends on answers, and can be written."
+        yield _by("part", "cbir_part_up", text, up)
+        free = {content: free_bytes(folder) for content, folder in self.state.folders().items()}
+        known = {content: left for content, left in free.items() if left is not None}
+        yield _by("of", "cbir_disk_free_bytes", "Bytes free on a disk.", known)
 
 
 def install(app: Flask, state: AppState) -> None:

@@ -1,7 +1,7 @@
 """OpenAPI 3.1 document, built from the routes and the operations of their views."""
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -16,7 +16,7 @@ from service.access.scopes import AccessRule
 from service.client.collection_messages import COLLECTION_RULE
 from service.client.messages import ProblemDetails
 from service.http import operations, problems
-from service.http.collection_paths import PARAMETER, is_of_collection, older_addresses
+from service.http.collection_paths import PARAMETER, is_of_collection, names_collection, older_addresses
 from service.http.operations import FILE, Operation
 from service.routes import openapi_schemas
 from service.routes.openapi_schemas import (
@@ -69,7 +69,7 @@ def build_openapi(app: Flask) -> dict[str, Any]:
     _, defined = models_json_schema([(model, "validation") for model in ordered], ref_template=REFERENCE)
     schemas = defined["$defs"]
     add_examples(schemas)
-    leave_out_defaults(schemas, _request_models(operation for *_, operation in endpoints))
+    leave_out_defaults(schemas, [model.__name__ for *_, each in endpoints for model in each.body_models])
     bodies = (model for *_, each in endpoints for model in each.body.values() if is_of_collection(each))
     older_bodies = keep_for_older_addresses(
         schemas, [model.__name__ for model in bodies if isinstance(model, type)], PARAMETER
@@ -132,17 +132,9 @@ def _operations(app: Flask) -> Iterator[tuple[Rule, str, Any, Operation]]:
                 yield rule, method, view, operation
 
 
-def _models(operation: Operation) -> Iterator[type[BaseModel]]:
-    for model in (*operation.responses.values(), *operation.body.values(), operation.query, operation.form):
-        if isinstance(model, type):
-            yield model
-
-
-def _request_models(declared: Iterable[Operation]) -> Iterator[str]:
-    for operation in declared:
-        for model in (*operation.body.values(), operation.form):
-            if isinstance(model, type):
-                yield model.__name__
+def _models(operation: Operation) -> list[type[BaseModel]]:
+    others = (*operation.responses.values(), operation.query)
+    return [*operation.body_models, *(model for model in others if isinstance(model, type))]
 
 
 def _operation(
@@ -194,6 +186,8 @@ def _implied_problems(rule: Rule, operation: Operation) -> Iterator[int]:
         yield HTTPStatus.UNPROCESSABLE_ENTITY
     if operation.body or operation.form:
         yield from BODY_PROBLEMS
+    if rule.arguments or names_collection(operation):
+        yield HTTPStatus.NOT_FOUND
     if operation.confirm:  # it writes to a collection or the state
         yield HTTPStatus.INSUFFICIENT_STORAGE
 

@@ -34,11 +34,13 @@ HEADERS = {
 
 
 def add_examples(schemas: Schemas) -> None:
-    """Add an example to every field of `schemas` that has none of its own, composed of those of its model."""
+    """Add an example to every field of `schemas` without one: composed of those of its model, or null."""
     for schema in schemas.values():
         for field in schema.get("properties", {}).values():
-            if "examples" not in field and (composed := compose_example(field, schemas)) is not None:
-                field["examples"] = [composed]
+            if "examples" not in field:
+                composed = compose_example(field, schemas)
+                if composed is not None or {"type": "null"} in field.get("anyOf", []):
+                    field["examples"] = [composed]
 
 
 def compose_example(schema: dict[str, Any], schemas: Schemas) -> Any:

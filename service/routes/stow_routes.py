@@ -92,17 +92,19 @@ class StowInstance:
     reason: int = 0
 
 
-@blueprint.post("/studies")
-@operation(
-    "store_instances",
-    {200: JSON, 202: JSON, 409: JSON},
+_store_operation = partial(
+    operation,
+    responses={200: JSON, 202: JSON, 409: JSON},
     query=CollectionParameters,
     body=BODY,
-    problems=(400, 404, 413, 415, 422, 507),
+    problems=(422,),
     confirm="Store this instance in the collection?",
-    python='client.store_instances(["slice.dcm"])',
     examples={200: STORED, 202: STORED | FAILED, 409: FAILED},
 )
+
+
+@blueprint.post("/studies")
+@_store_operation("store_instances", python='client.store_instances(["slice.dcm"])')
 def post_studies() -> Response:
     """Store DICOM instances as STOW-RS sends them.
 
@@ -116,15 +118,9 @@ def post_studies() -> Response:
 
 
 @blueprint.post("/studies/<study>")
-@operation(
+@_store_operation(
     "store_study_instances",
-    {200: JSON, 202: JSON, 409: JSON},
-    query=CollectionParameters,
-    body=BODY,
-    problems=(400, 404, 413, 415, 422, 507),
-    confirm="Store this instance in the collection?",
     python=f'client.store_study_instances("{example.SLICE_STUDY_UID}", ["slice.dcm"])',
-    examples={200: STORED, 202: STORED | FAILED, 409: FAILED},
 )
 def post_study(study: SliceStudyUid) -> Response:
     """Store DICOM instances of one study.

@@ -1,8 +1,14 @@
 """HTTP server: gunicorn, or waitress where a process cannot fork."""
 
+import logging
 import os
+import select
+import signal
 import socket
+import sys
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
@@ -11,13 +17,15 @@ from cbir.settings import Settings
 from cbir.system.remedies import install_command
 from service.access import security
 from service.server import server_sizes
-from service.server.server_sizes import count_threads
+from service.server.server_sizes import KEEPALIVE_SECONDS, count_threads
 
 if TYPE_CHECKING:
     from flask import Flask
 
 ServerName = Literal["gunicorn", "waitress"]
 BACKLOG = 1024  # connections that the system accepts while the service is busy
+HAS_POLL = hasattr(select, "poll")
+WAITRESS_CONNECTIONS = 1000 if HAS_POLL else 400  # select on Windows takes 512 sockets
 
 
 def choose_server(name: ServerName | None, settings: Settings) -> ServerName:
@@ -62,13 +70,44 @@ def run_server(
         Called when the server accepts requests.
     """
     if name == "waitress":
-        from service.server.waitress_server import serve_with_waitress
-
-        serve_with_waitress(make_app, settings, listener, ready)
+        _serve_with_waitress(make_app, settings, listener, ready)
         return
     from service.server.gunicorn_server import GunicornServer
 
     GunicornServer(make_app, settings, listener, ready).run()
+
+
+def _serve_with_waitress(
+    make_app: "Callable[[], Flask]", settings: Settings, listener: socket.socket, ready: Callable[[], None]
+) -> None:
+    """Serve an app with waitress: a server of threads in this process, for systems without fork.
+
+    It lacks what gunicorn's worker here has: TLS, the time limit of requests (`request_seconds`), the limit of the
+    memory of all uploads, threads of its own for health checks, and problem details for requests that are no HTTP.
+    """
+    import waitress
+
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    warnings.simplefilter("ignore")  # texts of libraries quote headers of patients
+    app = make_app()
+    server = waitress.create_server(
+        app,
+        sockets=[listener],
+        threads=count_threads(settings),
+        connection_limit=WAITRESS_CONNECTIONS,
+        channel_timeout=KEEPALIVE_SECONDS,
+        channel_request_lookahead=1,  # notices clients that leave
+        max_request_body_size=app.config["MAX_CONTENT_LENGTH"],
+        inbuf_overflow=sys.maxsize,  # images of patients are never written to a temporary file
+        outbuf_overflow=sys.maxsize,
+        clear_untrusted_proxy_headers=False,  # service/access/proxies.py decides which proxies to trust
+        asyncore_use_poll=HAS_POLL,
+        ident=None,
+    )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with suppress(KeyboardInterrupt):  # a normal end, as it is of gunicorn
+        ready()
+        server.run()
 
 
 def open_listener(settings: Settings) -> socket.socket:

@@ -21,12 +21,6 @@ def verify(
     first: Annotated[
         int, typer.Option(help="Number of the audit log's first line, if older files are archived.", min=1)
     ] = 1,
-    earlier: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="File of the audit log that a version before 1.0 wrote. Repeatable."
-        ),
-    ] = None,
     accept: Annotated[
         bool,
         typer.Option("--accept", help="Keep what is left of a damaged state.sqlite as it is, and say so."),
@@ -45,7 +39,7 @@ def verify(
     lost = database.accept_loss() if accept else None
     accepted = database.accept_rows() if accept else []
     with StageBars() as bars:
-        problems = verify_state(active, first, earlier or (), bars.show)
+        problems = verify_state(active, first, bars.show)
     if format is OutputFormat.json:
         result = {"accepted": accepted, "lost": [lost] if lost else []} if accept else {}
         print_json({"ok": not problems, "problems": problems} | result)
@@ -67,7 +61,6 @@ def copy_to_server(
     """
     from service.access.token_stores import TokenStore, copy_tokens
     from service.state.database import StateDatabase, copy_state, open_state
-    from service.state.postgresql import continue_numbers
 
     active = settings.load()
     if not active.state_database:
@@ -82,5 +75,5 @@ def copy_to_server(
             f"state_folder {active.state_folder} has no state.sqlite and no tokens.json, so nothing to copy"
         )
     target = open_state(active)
-    copied = {} if only_tokens or not source.exists() else copy_state(source, target, continue_numbers)
+    copied = {} if only_tokens or not source.exists() else copy_state(source, target)
     print_values(copied | {"tokens": copy_tokens(tokens, target)}, format)

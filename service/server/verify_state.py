@@ -1,12 +1,12 @@
 """Integrity check of a service's state: database, tokens, audit log, and files of features."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from cbir.errors import CbirError, InvalidInput
 from cbir.settings import Settings
 from cbir.system.features import features
-from service.access.audit_files import AuditFiles
+from service.access.audit import AuditFiles
 from service.access.chain_check import ChainReport
 from service.access.security import audit_key_file, audit_log_place
 from service.access.shared_audit import SharedAuditLines
@@ -16,16 +16,14 @@ from service.state.database import StateDatabase, open_state
 MAX_FAULTS = 20  # of the audit log; `cbir audit-log verify` counts all
 
 
-def verify_state(
-    settings: Settings, first: int = 1, earlier: Collection[str] = (), progress: Callable[[str], object] = str
-) -> list[str]:
+def verify_state(settings: Settings, first: int = 1, progress: Callable[[str], object] = str) -> list[str]:
     """Read all that a service has stored about itself, and compare it with its checksums; return the problems.
 
     Parameters
     ----------
     settings : Settings
         Those of the service.
-    first, earlier
+    first : int
         Of the audit log, see `AuditFiles.verify`.
     progress : callable
         Called with what is read next.
@@ -41,7 +39,7 @@ def verify_state(
     for stage, check in (
         ("state database", database.problems),
         ("tokens", lambda: _token_problems(settings, database)),
-        ("audit log", lambda: _audit_problems(settings, database, first, earlier)),
+        ("audit log", lambda: _audit_problems(settings, database, first)),
         *_checks_of_features(settings),
     ):
         progress(stage)
@@ -66,16 +64,14 @@ def _token_problems(settings: Settings, database: StateDatabase) -> list[str]:
     return []
 
 
-def _audit_problems(
-    settings: Settings, database: StateDatabase, first: int, earlier: Collection[str]
-) -> list[str]:
+def _audit_problems(settings: Settings, database: StateDatabase, first: int) -> list[str]:
     path = audit_log_place(settings)
     try:
         if path is None:
             shared = SharedAuditLines(database, audit_key_file(settings))
             return _faults(shared.verify(first)) if shared.exists() else []
         files = AuditFiles(path)
-        return _faults(files.verify(first, earlier=earlier)) if files.exists() else []
+        return _faults(files.verify(first)) if files.exists() else []
     except CbirError as error:
         return [str(error)]
 

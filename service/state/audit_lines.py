@@ -48,19 +48,10 @@ class StoredChain(NamedTuple):
     removed_mac: str
 
 
-def lock_chain(connection: Connection) -> StoredChain | None:
-    """Return the state of the chain, None without one; no other transaction changes it until the end of this one."""
-    return _chain(connection, for_update=True)
-
-
-def read_chain(connection: Connection) -> StoredChain | None:
-    """Return the state of the chain; None without one."""
-    return _chain(connection, for_update=False)
-
-
-def _chain(connection: Connection, for_update: bool) -> StoredChain | None:
+def read_chain(connection: Connection, *, lock: bool = False) -> StoredChain | None:
+    """Return the state of the chain, None without one. lock: none but this transaction changes it until its end."""
     query = select(*[chain.c[name] for name in StoredChain._fields])
-    row = connection.execute(query.with_for_update() if for_update else query).one_or_none()
+    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     return StoredChain(*row) if row else None
 
 

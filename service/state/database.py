@@ -2,7 +2,7 @@
 
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -15,7 +15,7 @@ from cbir.errors import InvalidInput, StorageFull
 from cbir.settings import Settings
 from cbir.store.base.damage import DAMAGE, raise_when_full
 from service.state.errors import StateUnavailable
-from service.state.postgresql import PostgresqlSchema
+from service.state.postgresql import PostgresqlSchema, continue_numbers
 from service.state.schema import VERSION_TABLE, NewerSchema, all_tables, prepare
 from service.state.sqlite_file import COPY_HELPS, SqliteFile
 
@@ -213,17 +213,13 @@ def state_database() -> StateDatabase:
     return cast(StateDatabase, current_app.extensions[EXTENSION])
 
 
-def copy_state(
-    source: StateDatabase, target: StateDatabase, continue_numbers: Callable[[Connection, Table], None]
-) -> dict[str, int]:
+def copy_state(source: StateDatabase, target: StateDatabase) -> dict[str, int]:
     """Copy all rows, in one transaction, and return their number by table.
 
     Parameters
     ----------
     source, target : StateDatabase
         Databases of the same version of cbir, or older ones, which are upgraded; `target` must be empty.
-    continue_numbers : callable
-        Makes `target` number new rows of a table after those that were copied.
 
     Raises
     ------

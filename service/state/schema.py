@@ -45,24 +45,11 @@ class Migration(NamedTuple):
     statement: str
 
 
-# In order; the version of a database is the number of those it has had.
+FIRST_VERSION = 9  # of a database, as version 1.0 of cbir made it
+# In order; the version of a database is FIRST_VERSION and the number of those it has had.
 MIGRATIONS: tuple[Migration, ...] = (
-    # Jobs that any worker can run: those from before have no stored request.
-    Migration(
-        "jobs",
-        "UPDATE jobs SET state = 'failed', error = 'the service ended while the job was waiting or running; "
-        "start it again to continue' WHERE state IN ('waiting', 'running')",
-    ),
-    Migration("jobs", "ALTER TABLE jobs RENAME COLUMN renewed TO claimable_from"),
-    Migration("jobs", "ALTER TABLE jobs ADD COLUMN place TEXT"),
-    Migration("jobs", "ALTER TABLE jobs ADD COLUMN lane TEXT"),
-    Migration("jobs", "ALTER TABLE jobs ADD COLUMN attempts BIGINT NOT NULL DEFAULT 0"),
-    Migration("jobs", "ALTER TABLE jobs ADD COLUMN claim TEXT"),
-    Migration("jobs", "ALTER TABLE jobs ADD COLUMN worker TEXT"),
-    Migration("jobs", "ALTER TABLE jobs ADD COLUMN cancel_requested BOOLEAN NOT NULL DEFAULT FALSE"),
-    Migration("jobs", "CREATE UNIQUE INDEX jobs_running_lane ON jobs (lane) WHERE state = 'running'"),
     Migration("tokens", "ALTER TABLE tokens ADD COLUMN made_by TEXT"),
-    # Sums of rows, see `row_sums`, which programs before cannot keep.
+    # Sums of rows, see `sqlite_file`, which programs before cannot keep.
     Migration(VERSION_TABLE, "SELECT 1"),
 )
 
@@ -75,17 +62,18 @@ def prepare(connection: Connection) -> None:
     """Create missing tables and run the migrations that are due; raises NewerSchema."""
     existing = inspect(connection)
     has_version = existing.has_table(_version.name)
-    version = connection.execute(select(_version.c.version)).scalar_one() if has_version else len(MIGRATIONS)
-    if version > len(MIGRATIONS):
+    newest = FIRST_VERSION + len(MIGRATIONS)
+    version = connection.execute(select(_version.c.version)).scalar_one() if has_version else newest
+    if version > newest:
         raise NewerSchema
-    for migration in MIGRATIONS[version:]:
+    for migration in MIGRATIONS[version - FIRST_VERSION :]:
         if existing.has_table(migration.table):
             connection.execute(text(migration.statement))
     tables.create_all(connection)
     if not has_version:
         connection.execute(insert(_version).values(version=version))
-    elif version < len(MIGRATIONS):
-        connection.execute(update(_version).values(version=len(MIGRATIONS)))
+    elif version < newest:
+        connection.execute(update(_version).values(version=newest))
 
 
 def unix_time() -> int:

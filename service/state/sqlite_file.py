@@ -1,22 +1,37 @@
-"""State database in a file of the state folder, which no other user may change, nor read."""
+"""State database in a file of the state folder, which no other user may change, nor read.
+
+Sums show damage of it: of the rows of each table, and of the definitions of tables and triggers. They are those of a
+collection's history, see `cbir.store.base.damage`: triggers keep them, within the transaction of the change.
+PostgreSQL has checksums of its own.
+"""
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event
+from sqlalchemy import Column, Connection, Engine, MetaData, Table, Text, create_engine, event, inspect
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, DBAPIError
 
-from cbir.store.base.damage import raise_when_full
+from cbir.store.base.damage import (
+    changed_tables,
+    current_total,
+    has_other_types,
+    keep_totals,
+    raise_when_full,
+    read_totals,
+    restore_types,
+    store_total,
+    total_triggers,
+)
+from cbir.store.base.schema import row_totals
 from cbir.store.base.statements import float_bytes, row_checksum
 from cbir.store.safety.database_files import log_problem
 from cbir.system.files import BINARY, OWNER_FILE, private_folder
 from service.state.errors import StateUnavailable
-from service.state.row_sums import accept_rows, damaged_tables, definitions, has_sound_definitions, keep_sums
 from service.state.schema import tables
 
 FILE = "state.sqlite"
@@ -30,6 +45,10 @@ PRAGMAS = (
     "foreign_keys=ON",
     "secure_delete=ON",
 )
+definitions = Table(
+    "sqlite_master", MetaData(), *[Column(name, Text) for name in ("type", "name", "tbl_name", "sql")]
+)
+TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
 TOKENS_LOCK, SECOND_MARK = "tokens.json.lock", b"state was made\n"  # in that file, if there are tokens
 
 
@@ -51,6 +70,17 @@ def give_to_owner(file: int, folder: Path) -> None:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         owner = folder.stat()
         os.fchown(file, owner.st_uid, owner.st_gid)
+
+
+@contextmanager
+def opened_for_owner(file: Path, flags: int) -> Iterator[int]:
+    """Yield an open file, which belongs to the owner of its folder; it is closed at the end of the block."""
+    opened = os.open(file, flags | BINARY, OWNER_FILE)
+    try:
+        give_to_owner(opened, file.parent)
+        yield opened
+    finally:
+        os.close(opened)
 
 
 class SqliteFile:
@@ -116,14 +146,8 @@ class SqliteFile:
 
     def _create_file(self) -> os.stat_result:
         private_folder(self.folder)
-        file = os.open(self.file, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
-        try:
-            status = os.fstat(file)
-            if status.st_size == 0:
-                give_to_owner(file, self.folder)
-            return status
-        finally:
-            os.close(file)
+        with opened_for_owner(self.file, os.O_RDWR | os.O_CREAT) as file:
+            return os.fstat(file)
 
     def _check_not_lost(self) -> None:
         """Raise StateUnavailable if the file is missing or empty, though tables were created in it."""
@@ -174,18 +198,12 @@ class SqliteFile:
     def note_made(self) -> None:
         """Note that tables were created."""
         with suppress(OSError):  # a folder where nothing more can be written
-            file = os.open(self._made, os.O_WRONLY | os.O_CREAT, OWNER_FILE)
-            try:
-                give_to_owner(file, self.folder)
-            finally:
-                os.close(file)
+            with opened_for_owner(self._made, os.O_WRONLY | os.O_CREAT):
+                pass
             lock = self.folder / TOKENS_LOCK
             if lock.exists() and lock.stat().st_size and not self._is_noted_with_tokens():
-                file = os.open(lock, os.O_WRONLY | os.O_APPEND | BINARY, OWNER_FILE)
-                try:
+                with opened_for_owner(lock, os.O_WRONLY | os.O_APPEND) as file:
                     os.write(file, SECOND_MARK)  # `rm state.sqlite*` leaves it
-                finally:
-                    os.close(file)
 
     def _is_noted_with_tokens(self) -> bool:
         try:
@@ -222,7 +240,12 @@ class SqliteFile:
 
     def accept_rows(self, connection: Connection, tables: Sequence[Table]) -> list[str]:
         """Let the sums be those of the rows as they are; return the names of the tables whose sums differed."""
-        return accept_rows(connection, tables)
+        names = set(damaged_tables(connection, tables))
+        damaged = [table for table in tables if table.name in names]
+        for table in damaged:
+            restore_types(connection, table)
+            store_total(connection, table.name, current_total(connection, table))
+        return [table.name for table in damaged]
 
     def drop_old_rows(self, engine: Engine) -> None:
         """Write what was deleted or changed out of the files: SQLite's log keeps it until then."""
@@ -239,3 +262,51 @@ class SqliteFile:
     def is_down(self, _error: DBAPIError) -> bool:
         """Return False: a file needs no server."""
         return False
+
+
+def damaged_tables(connection: Connection, tables: Iterable[Table]) -> list[str]:
+    """Return the names of the tables whose rows are not what was written; that of `definitions` for theirs."""
+    read = [definitions, *tables]
+    changed = set(changed_tables(connection, read))
+    return [table.name for table in read if table.name in changed or has_other_types(connection, table)]
+
+
+def has_sound_definitions(connection: Connection) -> bool:
+    """Return whether tables and triggers are defined as they were stored; True if they have no sum yet."""
+    return not inspect(connection).has_table(row_totals.name) or not (
+        changed_tables(connection, [definitions]) or has_other_types(connection, definitions)
+    )
+
+
+def keep_sums(connection: Connection, tables: Sequence[Table], sound: bool) -> None:
+    """Store the sums of `tables`, and keep them from now on, unless they are kept.
+
+    Parameters
+    ----------
+    connection : Connection
+        In a transaction, in which tables may have been created or changed.
+    tables : sequence of Table
+        Tables that exist.
+    sound : bool
+        Whether the definitions were sound before that.
+    """
+    if not sound:  # the sums that are there show the damage
+        return
+    row_totals.create(connection, checkfirst=True)
+    _drop_earlier(connection, tables)
+    keep_totals(connection, tables)
+    total = current_total(connection, definitions)
+    if read_totals(connection).get(definitions.name) != total:
+        store_total(connection, definitions.name, total)
+
+
+def _drop_earlier(connection: Connection, tables: Iterable[Table]) -> None:
+    """Drop sums and triggers of tables that had other columns."""
+    defined = {row.name: row.sql for row in connection.exec_driver_sql(TRIGGERS)}
+    for table in tables:
+        expected = total_triggers(table)
+        earlier = {name: defined[name] for name in expected if name in defined}
+        if earlier and earlier != expected:
+            for name in earlier:
+                connection.exec_driver_sql(f"DROP TRIGGER {name}")
+            connection.exec_driver_sql("DELETE FROM row_totals WHERE name = ?", (table.name,))

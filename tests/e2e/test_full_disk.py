@@ -17,8 +17,8 @@ from cbir.api.main import app
 from cbir.errors import StorageFull
 from cbir.store import Collection
 from cbir.store.upkeep.verify import verify_collection
+from service.access.audit import AuditFiles
 from service.access.audit_chain import read_or_create_key
-from service.access.audit_files import AuditFiles
 from service.access.token_stores import Scope, TokenStore
 from tests.cbir.store.conftest import entry
 from tests.service.conftest import CBIR, ids, indexed, pictures, problem, serving

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 from playwright import sync_api
 
-from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput, TextCard
-from cbir.descriptors.encoders.encoder_files import TextFiles, write_network
+from cbir.descriptors.encoders.encoder_files import (
+    EncoderCard,
+    EncoderInput,
+    EncoderOutput,
+    TextCard,
+    TextFiles,
+    write_network,
+)
 from tests.cbir.descriptors.encoders.onnx_models import SIDE, vector
 from tests.e2e.browsing import choose, ids, settle
 from tests.service.conftest import Served, cbir, serving

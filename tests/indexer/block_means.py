@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cbir.descriptors.encoders import built_in, encoder_files
-from cbir.descriptors.encoders.encoder_card import VolumeInput
+from cbir.descriptors.encoders.encoder_files import VolumeInput
 from cbir.descriptors.encoders.network_writers import RESNET_INPUT, RESNET_OUTPUT
 from cbir.descriptors.encoders.onnx_messages import write_model, write_node
 

@@ -8,8 +8,6 @@ READ_BACK = {
     "cbir/evaluation/datasets/irma/phantom_release.py": "labels of drawn images, for cbir.evaluation.datasets.irma",
     "cbir/descriptors/lens_files.py": "outlines, read by the same module",
     "cbir/evaluation/datasets/dataset_manifests.py": "for cbir index --labels, which needs the paths",
-    "cbir/evaluation/datasets/phantoms/lens_phantom.py": "labels of drawn images, for cbir index --labels",
-    "cbir/evaluation/datasets/phantoms/phantom_files.py": "labels of drawn images, for cbir index --labels",
     "service/features/usage/replay_log.py": "for cbir usage replay; names of collections, profiles, methods",
     "cbir/learn/training/embedding_folder.py": "split.csv for cbir index --labels; history.csv has numbers alone",
 }

@@ -17,9 +17,8 @@ from cbir import settings
 from cbir.api.main import app as commands
 from cbir.errors import InvalidInput
 from service.access import audit
-from service.access.audit import AuditLog
-from service.access.audit_chain import MAX_IMAGES, ChainHead
-from service.access.audit_files import AuditFiles
+from service.access.audit import AuditFiles, AuditLog
+from service.access.audit_chain import MAX_IMAGES, ChainHead, chain_line, read_key
 from service.access.chain_check import ChainReport
 from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
@@ -192,45 +191,22 @@ def test_a_file_that_was_moved_away_continues_too(path: Path) -> None:
     assert (report.lines, report.faults) == (13, [])
 
 
-def test_a_log_of_an_earlier_version(tmp_path: Path) -> None:
+@pytest.mark.parametrize("since", [0, 3])
+def test_lines_before_the_chain_are_found(tmp_path: Path, since: int) -> None:
     path = tmp_path / "audit.jsonl"
-    path.write_text('{"token": "1"}\n{"token": "2"}\n{"tok')
-    (tmp_path / "audit.jsonl.1").write_text('{"token": "0"}\n')
-    write(AuditLog(path), 3)
-    report = verify(path)
-    assert (report.lines, report.faults, len(report.notes)) == (3, [], 1)
-    assert report.notes == ["audit.jsonl.1, audit.jsonl: lines of an earlier version, which the chain covers"]
-    for file, old, new in ((path, '"1"', '"3"'), (path.with_name("audit.jsonl.1"), '"0"', '"4"')):
-        text = file.read_text()
-        file.write_text(text.replace(f'"token": {old}', f'"token": {new}'))
-        assert "does not continue" in verify(path).faults[0], (
-            "the first line of the chain covers what was there"
-        )
-        file.write_text(text)
-    path.with_name("audit.jsonl.1").unlink()
-    assert "changed or removed" in verify(path).faults[0]
+    path.write_text('{"token": "1"}\n{"token": "2"}\n')
+    write(AuditLog(path), since)
+    assert verify(path).lines == since
+    assert verify(path).faults == [f"audit.jsonl:{n}: a line that is not part of the chain" for n in (1, 2)]
 
 
-def test_a_log_of_an_earlier_version_without_a_line_since(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    path.write_text('{"token": "1"}\n{"token": "2"}')
-    AuditLog(path)
-    assert (verify(path).faults, len(verify(path).notes)) == ([], 1)
-    path.write_text('{"token": "2"}')
-    assert verify(path).faults
-
-
-def test_rotated_files_that_the_chain_does_not_cover_are_named_by_the_reader(tmp_path: Path) -> None:
-    """As of version 1.0, whose chains covered the lines before them in their own file only."""
-    path = tmp_path / "audit.jsonl"
-    path.write_text('{"token": "1"}\n')
-    write(AuditLog(path), 3)
-    path.with_name("audit.jsonl.1").write_text('{"token": "0"}\n')
-    (fault,) = verify(path).faults
-    assert "--earlier audit.jsonl.1" in fault
-    report = verify(path, earlier=["audit.jsonl.1"])
-    assert (report.faults, len(report.notes)) == ([], 2)
-    assert verify(path, earlier=["audit.jsonl.2"]).faults == [fault]
+def test_a_chain_that_does_not_begin_with_its_key_is_found(path: Path) -> None:
+    other = path.with_name("other") / path.name
+    write(AuditLog(other), 1)
+    head = ChainHead(0, json.loads(other.read_text())["prev"])
+    line, _ = chain_line(read_key(path.with_name("audit.jsonl.key")), head, {"action": "search"})
+    path.write_bytes(line)
+    assert "audit.jsonl:1: line 1 is not the first of this chain" in verify(path).faults
 
 
 FORGED = '{"time": "2026-01-01T00:00:00Z", "user": "dr.smith", "action": "erase", "images": []}\n'

@@ -9,7 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.rerank.auto import read_choice
+from cbir.rerank import read_choice
 from cbir.store import Collection
 from service.app import create_app
 

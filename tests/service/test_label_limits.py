@@ -8,7 +8,7 @@ from flask.testing import FlaskClient
 from cbir import settings
 from cbir.store import Collection
 from service.app import create_app
-from service.routes import label_limits
+from service.collections import label_limits
 from tests.service.conftest import problem
 
 

@@ -15,8 +15,8 @@ from service.access import sessions
 from service.access.sessions import Sessions, User
 from service.access.token_stores import Scope
 from service.app import create_app
+from service.state.access_rows import StoredSession, signing_key
 from service.state.database import StateDatabase, open_state
-from service.state.login_rows import StoredSession, signing_key
 from service.state.sqlite_file import FILE
 from tests.service.conftest import ONLY_FILE, stored_tokens
 

@@ -16,9 +16,9 @@ from service.access import token_stores
 from service.access.security import check_startup
 from service.access.token_stores import Scope, SharedTokens, TokenStore, TokensUnreadable
 from service.app import create_app
+from service.state.access_rows import tokens as table
 from service.state.database import StateDatabase, open_state
 from service.state.errors import StateUnavailable
-from service.state.token_rows import tokens as table
 from tests.postgresql_server import PostgresqlServer
 from tests.service.conftest import command, problem
 

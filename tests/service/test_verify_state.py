@@ -20,13 +20,13 @@ from service.access.token_list import TokensUnreadable
 from service.access.token_stores import TOKEN_LIST, TokenStore
 from service.features.saved.cases.tables import cases
 from service.server.verify_state import verify_state
+from service.state.access_rows import load_uses, save_use, uses
 from service.state.database import open_state
 from service.state.errors import StateUnavailable
-from service.state.row_sums import damaged_tables, keep_sums
-from service.state.token_rows import load_uses, save_use, uses
+from service.state.sqlite_file import damaged_tables, keep_sums
 from tests import benches
 from tests.service.conftest import command
-from tests.service.earlier_states import forget_sums
+from tests.service.earlier_states import return_to_first_version
 
 contents = benches.loaded("state_contents")
 PROBABILITY = struct.pack(">d", 0.1234567890123456)
@@ -233,7 +233,7 @@ def test_rows_that_are_written_keep_the_sums(full: Path) -> None:
 
 def test_a_state_of_an_earlier_version_gets_sums(full: Path) -> None:
     with open_state(contents.state_settings(full)).writing() as connection:
-        forget_sums(connection)
+        return_to_first_version(connection)
     assert load_uses(open_state(contents.state_settings(full)))["1a2b3c4d"]
     with open_state(contents.state_settings(full)).reading() as connection:
         names = connection.execute(text("SELECT name FROM row_totals")).scalars().all()

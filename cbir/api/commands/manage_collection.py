@@ -59,7 +59,7 @@ def info(collection: options.Folder, format: Printed = OutputFormat.text) -> Non
     """Print a summary of the collection."""
     from cbir import settings
     from cbir.evaluation.tune import setting_advice
-    from cbir.rerank.auto import read_choice
+    from cbir.rerank import read_choice
     from cbir.store import Collection
     from cbir.store.index.open_index import open_index
     from cbir.store.writing.default_profile import default_profile_advice

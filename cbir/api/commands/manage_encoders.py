@@ -15,7 +15,7 @@ from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
     from cbir.descriptors import encoders
-    from cbir.descriptors.encoders.encoder_card import EncoderInput, VolumeInput
+    from cbir.descriptors.encoders.encoder_files import EncoderInput, VolumeInput
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="List, show, get and add pretrained networks."
@@ -152,7 +152,7 @@ def _summary(name: str) -> dict[str, Any]:
 
 
 def _input_size(shape: "EncoderInput | VolumeInput") -> str:
-    from cbir.descriptors.encoders.encoder_card import VolumeInput
+    from cbir.descriptors.encoders.encoder_files import VolumeInput
 
     sides = [shape.width, shape.height, *([shape.depth] if isinstance(shape, VolumeInput) else [])]
     return " x ".join(map(str, sides))

@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 
 from cbir import settings
 from cbir.descriptors.encoders import built_in, encoder_files
-from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, VolumeInput
-from cbir.descriptors.encoders.encoder_files import read_text_files, text_paths
-from cbir.descriptors.encoders.encoder_network import EncoderNetwork
-from cbir.descriptors.encoders.fit_image import Prepared, fit_input
-from cbir.descriptors.networks.onnx_session import check_onnxruntime, open_onnx_session
+from cbir.descriptors.encoders.encoder_files import (
+    EncoderCard,
+    EncoderInput,
+    VolumeInput,
+    read_text_files,
+    text_paths,
+)
+from cbir.descriptors.encoders.encoder_network import EncoderNetwork, Prepared, fit_input
+from cbir.descriptors.networks.model_card import check_onnxruntime, open_onnx_session
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.system.remedies import did_you_mean, install_command
@@ -144,10 +148,6 @@ class Encoder:
         if isinstance(self.card.input, VolumeInput):
             raise InvalidInput(f"the encoder {self.name} describes CT series, not single images")
         return self.card.input
-
-    def check_images(self) -> None:
-        """Raise InvalidInput if the encoder is for CT series."""
-        _ = self.image_input
 
     @property
     def has_text(self) -> bool:

@@ -12,12 +12,16 @@ from pydantic import BaseModel, ValidationError
 
 from cbir.descriptors import encoders
 from cbir.descriptors.encoders import encoder_files
-from cbir.descriptors.encoders.encoder_card import NAME, EncoderCard, EncoderInput
-from cbir.descriptors.encoders.encoder_network import EncoderNetwork, normalise_pixels, run_session
-from cbir.descriptors.encoders.fit_image import fit_image, fit_input
+from cbir.descriptors.encoders.encoder_files import NAME, EncoderCard, EncoderInput
+from cbir.descriptors.encoders.encoder_network import (
+    EncoderNetwork,
+    fit_image,
+    fit_input,
+    normalise_pixels,
+    run_session,
+)
 from cbir.descriptors.encoders.onnx_messages import has_external_data
-from cbir.descriptors.networks.model_card import LARGEST_CARD, LARGEST_FILE
-from cbir.descriptors.networks.onnx_session import open_onnx_session
+from cbir.descriptors.networks.model_card import LARGEST_CARD, LARGEST_FILE, open_onnx_session
 from cbir.errors import InvalidInput, NotFound, UndescribableImage
 from cbir.images import Image
 
@@ -177,7 +181,7 @@ def _try_network(session: Any, fields: Mapping[str, Any], model: Path) -> tuple[
         _check_outputs(tensor, first[tensor], second[tensor])
     completed = [_complete_output(output, first[str(output.get("tensor"))].shape) for output in outputs]
     card_fields = {"title": fields["name"], "source": model.name, **fields}
-    card = _validated(EncoderCard, {**card_fields, "input": shape, "outputs": completed})
+    card = validated(EncoderCard, {**card_fields, "input": shape, "outputs": completed})
     check_values(EncoderNetwork(session, card), card)
     assumed = [field for field in ("licence",) if field not in fields]
     assumed += [f"input.{name}" for name in EncoderInput.model_fields
@@ -211,7 +215,7 @@ def _complete_input(session: Any, fields: Mapping[str, Any]) -> EncoderInput:
             raise InvalidInput(f"its input {name} is {text}, of any {field}: give input.{field} in a card")
         if isinstance(size, int) and complete.setdefault(field, size) != size:
             raise InvalidInput(f"its input has the {field} {size}, not {complete[field]} as the card says")
-    shape = _validated(EncoderInput, complete)
+    shape = validated(EncoderInput, complete)
     if len(shape.mean) != channels:
         raise InvalidInput(f"it has {channels} channels, and the card {len(shape.mean)} means")
     return shape
@@ -247,7 +251,8 @@ def _complete_output(fields: Mapping[str, Any], shape: tuple[int, ...]) -> dict[
     return {"dimensions": size * pooled.get(complete["pooling"], 1), **complete}
 
 
-def _validated(model: type[Model], fields: Mapping[str, Any]) -> Model:
+def validated(model: type[Model], fields: Mapping[str, Any]) -> Model:
+    """Return the part of a card that has these fields; raise InvalidInput if they are not valid."""
     try:
         return model.model_validate(fields)
     except ValidationError as error:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput, VolumeInput
+from cbir.descriptors.encoders.encoder_files import EncoderCard, EncoderInput, EncoderOutput, VolumeInput
 from cbir.descriptors.encoders.network_writers import RESNET_OUTPUT, EfficientNetLite, InflatedResNet
 from cbir.descriptors.networks.model_card import (
     ASTRA,

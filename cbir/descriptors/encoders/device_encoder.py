@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from cbir.descriptors.encoders import Encoder, load_content
 from cbir.descriptors.encoders.add_encoder import trial_images
-from cbir.descriptors.encoders.encoder_card import EncoderCard, VolumeInput
-from cbir.descriptors.encoders.encoder_network import GREATEST_VALUE
-from cbir.descriptors.encoders.fit_image import Prepared, fit_image
+from cbir.descriptors.encoders.encoder_files import EncoderCard, VolumeInput
+from cbir.descriptors.encoders.encoder_network import GREATEST_VALUE, Prepared, fit_image
 from cbir.images import Image
 from cbir.system.device import Device, resolve_device
 from cbir.system.device_failure import device_failures, free_cached_memory, on_gpu_or_cpu

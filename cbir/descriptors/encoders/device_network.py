@@ -14,9 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderOutput, VolumeInput
-from cbir.descriptors.encoders.encoder_network import pixel_factors, pooling_matrix
-from cbir.descriptors.encoders.fit_image import Prepared, normalise_voxels
+from cbir.descriptors.encoders.encoder_files import EncoderCard, EncoderOutput, VolumeInput
+from cbir.descriptors.encoders.encoder_network import (
+    Prepared,
+    normalise_voxels,
+    pixel_factors,
+    pooling_matrix,
+)
 from cbir.descriptors.encoders.onnx_messages import OnnxGraph, OnnxNode, read_graph
 from cbir.system.device_failure import IMAGES_TOGETHER, full_precision, in_pieces
 from cbir.system.threads import checkpoint, locked

@@ -8,7 +8,6 @@ import hashlib
 import logging
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +35,7 @@ class FeatureCache:
 
     def __init__(self, encoder: Encoder, folder: Path) -> None:
         """Open the cache; raise InvalidInput if the encoder describes CT series."""
-        encoder.check_images()
+        _ = encoder.image_input
         self.dimensions = encoder.dimensions
         self._encoder, self._network = encoder, encoder.open_network(threads=1)
         self._folder = folder / f"{encoder.name}-{encoder.card.hash}"
@@ -59,9 +58,7 @@ class FeatureCache:
     def __enter__(self) -> "FeatureCache":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._store()
 
     def describe(self, image: Image) -> NDArray[np.float16]:

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from cbir.descriptors.encoders.onnx_messages import write_model, write_node, write_tensor
 from cbir.errors import InvalidInput
 
-LITE_EPSILON = 1e-3  # of the batch norms
 STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage
 REPEATS = (1, 2, 2, 3, 3, 4, 1)  # blocks of each stage
 
@@ -39,8 +38,40 @@ class _Map(NamedTuple):
     side: int
 
 
-class EfficientNetLite:
+class _NetworkWriter:
+    """Layers of one network, collected for an ONNX file. `weights`: tensors of the state dict by name."""
+
+    epsilon: float  # of the batch norms
+
+    def __init__(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        self._weights = weights
+        self._nodes: list[bytes] = []
+        self._tensors: list[bytes] = []
+
+    def _add(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        self._nodes.append(write_node(operator, inputs, output, **attributes))
+        return output
+
+    def _add_weights(self, layer: str, weight: NDArray[Any], bias: NDArray[Any]) -> list[str]:
+        """Add the tensors of a convolution, and return their names."""
+        names = [f"{layer}.weight", f"{layer}.bias"]
+        self._tensors += map(write_tensor, names, (weight, bias))
+        return names
+
+    def _norm(self, norm: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return by what a batch norm multiplies the output of a layer, and what it adds."""
+        scale, shift, mean, variance = (
+            self._weights[f"{norm}.{name}"].astype(np.float64)
+            for name in ("weight", "bias", "running_mean", "running_var")
+        )
+        scale /= np.sqrt(variance + self.epsilon)
+        return scale, shift - mean * scale
+
+
+class EfficientNetLite(_NetworkWriter):
     """Layers of one network, collected for an ONNX file."""
+
+    epsilon = 1e-3
 
     def __init__(self, weights: Mapping[str, NDArray[Any]], side: int, deeper: int) -> None:
         """Set up the network.
@@ -54,11 +85,11 @@ class EfficientNetLite:
         deeper : int
             Blocks that each stage has more than in Lite0, the first and last stage apart.
         """
-        self._weights, self._side = weights, side
+        super().__init__(weights)
+        self._side = side
         self._repeats = [
             count + deeper * (stage not in (1, 7)) for stage, count in enumerate(REPEATS, start=1)
         ]
-        self._nodes: list[bytes] = []
         self._tensors = [write_tensor("zero", np.array(0.0)), write_tensor("six", np.array(6.0))]
 
     def write(self, outputs: Collection[str], after: str | None = None) -> bytes:
@@ -81,7 +112,7 @@ class EfficientNetLite:
                 current = self._add_block(f"_blocks.{block}.", current, 1 if repeat else stride)
                 block += 1
             if stage >= first and OUTPUTS.get(stage) in outputs:
-                self._nodes.append(write_node("Identity", [current.name], OUTPUTS[stage]))
+                self._add("Identity", [current.name], OUTPUTS[stage])
                 shapes[OUTPUTS[stage]] = (1, current.channels, current.side, current.side)
             if len(shapes) == len(outputs):
                 break
@@ -96,48 +127,34 @@ class EfficientNetLite:
         current = self._convolve(f"{prefix}_project_conv", f"{prefix}_bn2", current, activate=False)
         if stride > 1 or current.channels != source.channels:
             return current
-        self._nodes.append(write_node("Add", [current.name, source.name], f"{prefix}sum"))
-        return current._replace(name=f"{prefix}sum")
+        return current._replace(name=self._add("Add", [current.name, source.name], f"{prefix}sum"))
 
     def _convolve(self, layer: str, norm: str, source: _Map, stride: int = 1, activate: bool = True) -> _Map:
         """Add a convolution with its batch norm, and ReLU6 unless `activate` is False."""
-        weight, bias = self._fold(layer, norm)
+        scale, bias = self._norm(norm)
+        weight = self._weights[f"{layer}.weight"].astype(np.float64) * scale[:, None, None, None]
         kernel, side = weight.shape[-1], -(-source.side // stride)
         padding = max((side - 1) * stride + kernel - source.side, 0)
         before, after = padding // 2, padding - padding // 2
-        self._tensors += [write_tensor(f"{layer}.weight", weight), write_tensor(f"{layer}.bias", bias)]
-        self._nodes.append(
-            write_node(
-                "Conv",
-                [source.name, f"{layer}.weight", f"{layer}.bias"],
-                layer,
-                group=source.channels // weight.shape[1],
-                kernel_shape=(kernel, kernel),
-                pads=(before, before, after, after),
-                strides=(stride, stride),
-            )
+        self._add(
+            "Conv",
+            [source.name, *self._add_weights(layer, weight, bias)],
+            layer,
+            group=source.channels // weight.shape[1],
+            kernel_shape=(kernel, kernel),
+            pads=(before, before, after, after),
+            strides=(stride, stride),
         )
         if activate:
-            self._nodes.append(write_node("Clip", [layer, "zero", "six"], f"{layer}.relu6"))
+            self._add("Clip", [layer, "zero", "six"], f"{layer}.relu6")
         return _Map(f"{layer}.relu6" if activate else layer, len(weight), side)
 
-    def _fold(self, layer: str, norm: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return weight and bias of a convolution with the batch norm after it."""
-        weight = self._weights[f"{layer}.weight"].astype(np.float64)
-        scale, shift, mean, variance = (
-            self._weights[f"{norm}.{name}"].astype(np.float64)
-            for name in ("weight", "bias", "running_mean", "running_var")
-        )
-        scale /= np.sqrt(variance + LITE_EPSILON)
-        return weight * scale[:, None, None, None], shift - mean * scale
 
-
-RESNET_EPSILON = 1e-5  # of the batch norms
 RESNET_INPUT, RESNET_OUTPUT = "voxels", "mean"
 LAYERS = 4  # the first block of each but the first halves the sides
 
 
-class InflatedResNet:
+class InflatedResNet(_NetworkWriter):
     """Layers of one network, collected for an ONNX file.
 
     Parameters
@@ -148,10 +165,11 @@ class InflatedResNet:
         Depth, width and height of its input in voxels.
     """
 
+    epsilon = 1e-5
+
     def __init__(self, weights: Mapping[str, NDArray[Any]], shape: tuple[int, int, int]) -> None:
-        self._weights, self._shape = weights, shape
-        self._nodes: list[bytes] = []
-        self._tensors: list[bytes] = []
+        super().__init__(weights)
+        self._shape = shape
 
     def write(self) -> bytes:
         """Return the ONNX model, with the mean of the last maps as its output.
@@ -196,28 +214,12 @@ class InflatedResNet:
         activate: bool = True,
     ) -> str:
         """Add a convolution with its batch norm, and ReLU unless `activate` is False; return its output."""
-        weight, bias = self._fold(layer, norm)
+        scale, bias = self._norm(norm)
+        weight = self._weights[f"{layer}.weight"] * scale.astype(np.float32).reshape(-1, 1, 1, 1, 1)
         if source == RESNET_INPUT:
             weight = weight.sum(axis=1, keepdims=True)
-        names = f"{layer}.weight", f"{layer}.bias"
-        self._tensors += [
-            write_tensor(name, values) for name, values in zip(names, (weight, bias), strict=True)
-        ]
+        names = self._add_weights(layer, weight, bias)
         kernel = weight.shape[2:]
         pads = tuple(side // 2 for side in kernel) * 2
         self._add("Conv", [source, *names], layer, kernel_shape=kernel, pads=pads, strides=stride)
         return self._add("Relu", [layer], f"{layer}.relu") if activate else layer
-
-    def _add(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
-        self._nodes.append(write_node(operator, inputs, output, **attributes))
-        return output
-
-    def _fold(self, layer: str, norm: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return weight and bias of a convolution with the batch norm after it."""
-        scale, shift, mean, variance = (
-            self._weights[f"{norm}.{name}"].astype(np.float64)
-            for name in ("weight", "bias", "running_mean", "running_var")
-        )
-        scale /= np.sqrt(variance + RESNET_EPSILON)
-        weight = self._weights[f"{layer}.weight"] * scale.astype(np.float32).reshape(-1, 1, 1, 1, 1)
-        return weight, (shift - mean * scale).astype(np.float32)

@@ -11,9 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cbir.descriptors.networks.backbones import build_backbone
-from cbir.descriptors.networks.model_card import EMBEDDING_CARD, EMBEDDING_WEIGHTS, read_embedding_card
+from cbir.descriptors.networks.model_card import (
+    EMBEDDING_CARD,
+    EMBEDDING_WEIGHTS,
+    export_onnx,
+    read_embedding_card,
+)
 from cbir.descriptors.networks.model_files import load_weights, save_model
-from cbir.descriptors.networks.onnx_session import export_onnx
 
 KEPT = 0.7  # of the squared length: see bench/results/embeddings.md
 TINY = 1e-12

@@ -19,7 +19,7 @@ from cbir.descriptors.slit_lamp import measure_lens
 from cbir.descriptors.slit_lamp.shape_model import HALF, LEAST, ActiveShapeModel, Appearance
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Image
-from cbir.system.files import atomic_text, private_folder
+from cbir.system.files import atomic_text, os_errors, private_folder
 
 Floats = NDArray[np.float64]
 
@@ -182,12 +182,10 @@ def write_lens_finder(finder: LensFinder, errors: Floats, folder: Path) -> dict[
         "landmarks": len(shapes.mean_),
         "left_out_error": {"mean": float(errors.mean()), "largest": float(errors.max())},
     }
-    try:
+    with os_errors(f"the model cannot be written into {folder}"):
         private_folder(folder)
         with atomic_text(folder / LENS_CARD) as file:
             json.dump(card | {"model": model}, file)
-    except OSError as error:
-        raise InvalidInput(f"the model cannot be written into {folder}: {error.strerror}") from error
     return card
 
 

@@ -11,8 +11,8 @@ import typer
 from typer import Argument, Option
 
 from cbir.errors import InvalidInput
+from cbir.evaluation.code_error import ErrorRule
 from cbir.evaluation.commands.run_evaluation import evaluate_collection
-from cbir.evaluation.irma.code_error import ErrorRule
 from cbir.evaluation.run_files import (
     RANK_CONSTANT,
     FusionMethod,
@@ -28,7 +28,7 @@ from cbir.evaluation.run_files import (
 )
 from cbir.search import command_options as options
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, print_values
-from cbir.system.files import atomic_text, harmless_cell
+from cbir.system.files import atomic_text, harmless_cell, os_errors
 from cbir.system.lazy_commands import LazyCommands
 
 
@@ -113,8 +113,8 @@ def answer_irma(
     """
     from cbir import settings
     from cbir.evaluation.datasets.irma.codes import CodeTree
-    from cbir.evaluation.irma.labelled_neighbours import find_irma_queries
-    from cbir.evaluation.irma.submission import (
+    from cbir.evaluation.labelled_neighbours import find_irma_queries
+    from cbir.evaluation.submission import (
         SubmissionPlan,
         answer_queries,
         score_submission,
@@ -162,7 +162,7 @@ def answer_irma(
 
 
 def _print_measured(measured: dict[str, Any]) -> None:
-    from cbir.evaluation.irma.code_error import report_lines
+    from cbir.evaluation.code_error import report_lines
 
     for name, error in measured.get("baselines_on_training", {}).items():
         echo(f"  {name.replace('_', ' '):26}{error:10.2f}  expected, from the training images")
@@ -188,24 +188,21 @@ def score_irma_codes(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Score a run by the hierarchical error of ImageCLEF, with baselines. Lower is better."""
+    from cbir.evaluation.code_error import compare_codes, report_lines
     from cbir.evaluation.datasets.irma.codes import CodeTree
     from cbir.evaluation.datasets.irma.label_files import read_answered_codes, read_true_codes
-    from cbir.evaluation.irma.code_error import compare_codes, report_lines
 
     truths = read_true_codes(truth, labelling)
     training = read_true_codes(train, labelling, "train").by_image if train else {}
     answers = read_answered_codes(run).by_image
     result = compare_codes(truths.by_image, answers, CodeTree.read(tree), rule, list(training.values()))
     if per_image:
-        try:
-            with atomic_text(per_image) as file:
-                rows = [
-                    (harmless_cell(truths.written.get(name, name)), repr(error))
-                    for name, error in result.by_image.items()
-                ]
-                csv.writer(file).writerows([("image_id", "error"), *rows])
-        except OSError as error:
-            raise InvalidInput(f"{per_image} cannot be written: {error.strerror}") from error
+        with os_errors(f"{per_image} cannot be written"), atomic_text(per_image) as file:
+            rows = [
+                (harmless_cell(truths.written.get(name, name)), repr(error))
+                for name, error in result.by_image.items()
+            ]
+            csv.writer(file).writerows([("image_id", "error"), *rows])
     facts = result.facts() | {"without_true_code": truths.left_out}
     if format is OutputFormat.json:
         print_json(facts)

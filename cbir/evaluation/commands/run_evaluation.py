@@ -198,7 +198,7 @@ def evaluate_collection(
     from cbir.evaluation.experiment import EvalPlan, run_evaluation
     from cbir.evaluation.metrics.named_metrics import parse_metrics
     from cbir.evaluation.report.report_page import write_report
-    from cbir.evaluation.report.report_pictures import ReportPictures
+    from cbir.evaluation.report.report_parts import ReportPictures
     from cbir.evaluation.result_files import (
         build_summary,
         compare_with_result,

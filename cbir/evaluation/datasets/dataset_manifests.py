@@ -1,7 +1,6 @@
 """Data sets with a manifest for `cbir index --labels`: exports of FiftyOne, and MedMNIST (Yang et al. 2023)."""
 
 import csv
-import hashlib
 import json
 import zipfile
 import zlib
@@ -18,7 +17,7 @@ from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.images.scaling import encode_image
 from cbir.ingest.manifest import names_patient
-from cbir.system.files import atomic_text, private_folder, write_bytes
+from cbir.system.files import atomic_text, file_sha256, os_errors, private_folder, write_bytes
 
 
 def write_manifest(out: Path, columns: Sequence[str], rows: Iterable[tuple[Path, Mapping[str, str]]]) -> int:
@@ -38,17 +37,14 @@ def write_manifest(out: Path, columns: Sequence[str], rows: Iterable[tuple[Path,
         Number of rows.
     """
     base, count = out.resolve().parent, 0
-    try:
-        with atomic_text(out) as file:
-            table = csv.writer(file)
-            table.writerow(["path", *columns])
-            for path, labels in rows:
-                path = path.resolve()
-                relative = path.relative_to(base) if path.is_relative_to(base) else path
-                table.writerow([str(relative), *(labels.get(column, "") for column in columns)])
-                count += 1
-    except OSError as error:
-        raise InvalidInput(f"{out} cannot be written: {error.strerror}") from error
+    with os_errors(f"{out} cannot be written"), atomic_text(out) as file:
+        table = csv.writer(file)
+        table.writerow(["path", *columns])
+        for path, labels in rows:
+            path = path.resolve()
+            relative = path.relative_to(base) if path.is_relative_to(base) else path
+            table.writerow([str(relative), *(labels.get(column, "") for column in columns)])
+            count += 1
     return count
 
 
@@ -205,7 +201,7 @@ def write_medmnist(npz: Path, folder: Path) -> int:
     Called again, it writes only missing files. Raises InvalidInput if `folder` contains the pictures of another
     file than `npz`.
     """
-    _claim(npz, folder)
+    claim_folder(npz, folder)
     rows: list[tuple[Path, dict[str, str]]] = []
     numbers = dict.fromkeys(SPLITS, 0)
     for image, labels, split in read_medmnist(npz):
@@ -218,26 +214,22 @@ def write_medmnist(npz: Path, folder: Path) -> int:
     return write_manifest(folder / "manifest.csv", columns, rows)
 
 
-def _claim(npz: Path, folder: Path) -> None:
-    """Mark the folder as containing the pictures of this file."""
+def claim_folder(source: Path, folder: Path) -> None:
+    """Mark a folder as holding what is in the file `source`; raise InvalidInput if it holds that of another one."""
     try:
-        with npz.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest, mark = file_sha256(source), folder / "source.sha256"
         private_folder(folder)
-        mark = folder / "source.sha256"
         if not mark.exists():
             write_bytes(mark, digest.encode())
         elif mark.read_text(encoding="utf-8") != digest:
             raise InvalidInput(
-                f"{folder} contains the pictures of another file than {npz}; choose another folder"
+                f"{folder} holds the content of another file than {source}; choose another folder"
             )
     except OSError as error:
         raise InvalidInput(f"{error.filename}: {error.strerror}") from error
 
 
 def _write_png(path: Path, image: Image) -> None:
-    try:
+    with os_errors(f"{path} cannot be written"):
         private_folder(path.parent)
         write_bytes(path, encode_image(image.pixels, ".png"), durable=False)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error

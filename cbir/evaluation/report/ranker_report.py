@@ -10,37 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import cbir
 from cbir.evaluation.metrics.roc import Roc, auc, roc
-from cbir.evaluation.report.charts import line_chart, round_range, scatter_chart, style_sheet
-from cbir.evaluation.report.report_pictures import ReportPictures
+from cbir.evaluation.report.charts import line_chart, scatter_chart
+from cbir.evaluation.report.report_parts import (
+    ReportPictures,
+    map_positions,
+    render_facts,
+    render_page,
+    render_table,
+    training_charts,
+)
 from cbir.system.files import atomic_text
 
 MAPPED = 600  # images, positives first
 
 KINDS = ("negative", "positive", "positive above every negative")
-
-
-def training_charts(history: Sequence[Mapping[str, float]]) -> str:
-    """Draw the measures in validation and the loss of training by epoch (Zheng et al., Top-rank CNN, figure 12)."""
-    if len(history) < 2:
-        return "<p>One epoch.</p>"
-    epochs = [float(number) for number in range(1, len(history) + 1)]
-    measures = [
-        (name, [row[key] for row in history]) for key, name in (("pos_at_top", "Pos@Top"), ("auc", "AUC"))
-    ]
-    losses = [row["loss"] for row in history]
-    x_range = (1.0, epochs[-1])
-    validation = line_chart(measures, epochs, "epoch", "validation", x_range=x_range, whole_numbers=True)
-    return validation + line_chart(
-        [("loss", losses)],
-        epochs,
-        "epoch",
-        "loss of training",
-        x_range=x_range,
-        y_range=round_range(losses),
-        whole_numbers=True,
-    )
 
 
 def power_chart(powers: Sequence[Mapping[str, float]]) -> str:
@@ -66,20 +50,16 @@ def feature_map(
     positive : (n,) bool
         Mask of the positives; those above every negative have a colour of their own.
     """
-    from sklearn.manifold import TSNE
-
     rows = np.argsort(~positive, kind="stable")[:MAPPED]
     if len(rows) < 5:
         return "<p>Too few images.</p>"
     top = positive & (scores > scores[~positive].max())
-    layout = TSNE(perplexity=min(30.0, (len(rows) - 1) / 3), random_state=0)
-    positions = layout.fit_transform(features[rows])
-    low, high = positions.min(axis=0), positions.max(axis=0)
-    positions = (positions - low) / np.maximum(high - low, 1e-12)
     kinds = (positive.astype(int) + top)[rows].tolist()
     points = [
-        (float(x), float(y), kind, f"{KINDS[kind]}, {score:.3g}")
-        for (x, y), kind, score in zip(positions, kinds, scores[rows].tolist(), strict=True)
+        (x, y, kind, f"{KINDS[kind]}, {score:.3g}")
+        for (x, y), kind, score in zip(
+            map_positions(features[rows]), kinds, scores[rows].tolist(), strict=True
+        )
     ]
     return scatter_chart(points, KINDS, "Images by their features")
 
@@ -169,17 +149,8 @@ def write_ranker_report(
 
 def _page(title: str, name: str, report: Mapping[str, Any], curve: Roc, film: str, maps: str) -> str:
     facts = {key: value for key, value in report.items() if key not in ("parts", "roc", "first")}
-    rows = "".join(
-        f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_text(value))}</dd>"
-        for key, value in facts.items()
-        if key not in ("history", "powers")
-    )
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title><style>{style_sheet()}</style></head><body>
-<h1>{escape(title)}</h1>
-<p class="sub">Ranking of positive images before negative ones. Not a medical device.</p>
-<h2>Results</h2>{_table(report["parts"])}
+    terms = {key: value for key, value in facts.items() if key not in ("history", "powers")}
+    body = f"""<h2>Results</h2>{_table(report["parts"])}
 <p class="note">Pos@Top: share of the positives above every negative. A single negative decides it, so it varies much
 if there are few images. The ranker is that of the best epoch on the validation images.</p>
 <h2>ROC of {escape(name)}</h2>{_roc(name, curve, 1.0)}
@@ -187,12 +158,11 @@ if there are few images. The ranker is that of the best epoch on the validation 
 <h2>The first {len(report["first"])} of {escape(name)}</h2>
 <p class="note">The pictures are of patients: protect this file as you protect them.</p>{film}
 {maps}
-<h2>Training</h2>{training_charts(facts.get("history", []))}
+<h2>Training</h2>{training_charts(facts.get("history", []), {"pos_at_top": "Pos@Top", "auc": "AUC"})}
 {_powers(facts)}
-<h2>Protocol</h2><dl>{rows}</dl>
-<p class="note">cbir {cbir.__version__}. report.json has all figures.</p>
-</body></html>
-"""
+<h2>Protocol</h2><dl>{render_facts(terms)}</dl>"""
+    subtitle = "Ranking of positive images before negative ones. Not a medical device."
+    return render_page(title, subtitle, body, "report.json has all figures.")
 
 
 def _maps(parts: Mapping[str, ScoredImages]) -> str:
@@ -210,20 +180,18 @@ def _powers(facts: Mapping[str, Any]) -> str:
     return f"<h2>Choice of p: {facts['p']:g}</h2>{power_chart(facts['powers'])}"
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_text(item)}" for key, item in value.items() if item != {})
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _table(parts: Mapping[str, Mapping[str, Any]]) -> str:
-    rows = "".join(
-        f"<tr><th>{escape(name)}</th><td>{part['images']}</td><td>{part['positives']}</td>"
-        f"<td>{part['pos_at_top']:.3f}</td><td>{part['auc']:.3f}</td></tr>"
+    rows = (
+        (
+            escape(name),
+            f"{part['images']}",
+            f"{part['positives']}",
+            f"{part['pos_at_top']:.3f}",
+            f"{part['auc']:.3f}",
+        )
         for name, part in parts.items()
     )
-    heads = "".join(f"<th>{head}</th>" for head in ("part", "images", "positives", "Pos@Top", "AUC"))
-    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    return render_table(("part", "images", "positives", "Pos@Top", "AUC"), rows)
 
 
 def _roc(name: str, curve: Roc, until: float) -> str:

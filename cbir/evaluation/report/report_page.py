@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-import cbir
 from cbir.evaluation.experiment import RECALLS, EvalResult
-from cbir.evaluation.report.charts import bar_chart, line_chart, style_sheet
-from cbir.evaluation.report.report_pictures import ReportPictures
-from cbir.evaluation.result_files import class_means, render_folds, render_results
+from cbir.evaluation.report.charts import bar_chart, line_chart
+from cbir.evaluation.report.report_parts import ReportPictures, render_page, render_table
+from cbir.evaluation.result_files import SIGNIFICANT, class_means, fold_rows, format_p
+from cbir.evaluation.runs import EvalRun
 from cbir.evaluation.significance import RESAMPLES
 from cbir.system.files import atomic_text
 
@@ -242,22 +242,17 @@ def render_report(result: EvalResult, pictures: ReportPictures | None, progress:
             "<h2>Best and worst queries</h2><p class=note>The pictures are from the collection: protect this file "
             "as you protect them.</p>"
         ) + "".join(_examples(result, number, pictures, progress) for number in range(len(result.runs)))
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Retrieval by {escape(plan.relevance.text)}</title><style>{style_sheet()}</style></head><body>
-<h1>Retrieval by {escape(plan.relevance.text)}</h1>
-<p class="sub">{count} queries, {len(result.candidates)} images, profile
-{escape(str(result.collection["profile"]))}. Not a medical device.</p>
-<h2>Results</h2>{render_results(result)}
-<p class="note">Bold: the best mean of a column. ↓: lower is better. *: p below 0.05.</p>{render_folds(result)}
+    subtitle = f"""{count} queries, {len(result.candidates)} images, profile
+{escape(str(result.collection["profile"]))}. Not a medical device."""
+    body = f"""<h2>Results</h2>{_render_results(result)}
+<p class="note">Bold: the best mean of a column. ↓: lower is better. *: p below 0.05.</p>{_render_folds(result)}
 <h2>Precision and recall</h2>{_curves(result)}
 <h2>Classes</h2>{_classes(result)}
 <h2>Protocol</h2><dl>{facts}</dl>{_notes(result)}
-{examples}
-<p class="note">cbir {cbir.__version__}. runs/ has the run files in TREC format, qrels.txt the judgements, queries.csv
-the values of single queries, summary.json all figures.</p>
-</body></html>
-"""
+{examples}"""
+    note = """runs/ has the run files in TREC format, qrels.txt the judgements, queries.csv
+the values of single queries, summary.json all figures."""
+    return render_page(f"Retrieval by {plan.relevance.text}", subtitle, body, note)
 
 
 def _curves(result: EvalResult) -> str:
@@ -298,3 +293,43 @@ def _notes(result: EvalResult) -> str:
         for note in run.facts["notes"]
     ]
     return f"<ul>{''.join(notes)}</ul>" if notes else ""
+
+
+def _render_results(result: EvalResult) -> str:
+    """Render a row for each method with means, intervals and the comparison with the first method."""
+    metrics = result.plan.metrics
+    heads = (f"{escape(m.name)}{' ↓' if m.lower_is_better else ''}" for m in metrics)
+    rows = (
+        (_name(run), *(_cell(result, number, m) for m in range(len(metrics))), run.seconds)
+        for number, run in enumerate(result.runs)
+    )
+    return render_table(("method", *heads, "seconds"), rows)
+
+
+def _render_folds(result: EvalResult) -> str:
+    """Render mean and standard deviation over folds of the queries; empty without folds."""
+    if result.by_fold is None:
+        return ""
+    heads = [escape(metric.name) for metric in result.plan.metrics]
+    rows = ((escape(name), *cells) for name, *cells in fold_rows(result))
+    title = f"<h3>Mean and standard deviation of {result.by_fold.shape[2]} folds</h3>"
+    return title + render_table(("method", *heads), rows)
+
+
+def _name(run: EvalRun) -> str:
+    settings = ", ".join(f"{name} {value}" for name, value in run.facts["parameters"].items())
+    return f'<span title="{escape(settings)}">{escape(run.method.name)}</span>'
+
+
+def _cell(result: EvalResult, number: int, m: int) -> str:
+    column = result.means[:, m]
+    best = column.min() if result.plan.metrics[m].lower_is_better else column.max()
+    mean, low, high = (float(values[number, m]) for values in (result.means, result.low, result.high))
+    difference = result.differences[number]
+    compared = ""
+    if difference:
+        p = float(difference.p_holm[m])
+        sure = "<b>*</b>" if p < SIGNIFICANT else ""
+        compared = f"<small>{float(difference.mean[m]):+.4f}, p {escape(format_p(p))}{sure}</small>"
+    kind = ' class="best"' if mean == best and len(column) > 1 else ""
+    return f"<b{kind}>{mean:.4f}</b><small>[{low:.4f}, {high:.4f}]</small>{compared}"

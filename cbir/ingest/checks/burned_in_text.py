@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.networks.onnx_session import open_onnx_session
+from cbir.descriptors.networks.model_card import open_onnx_session
 from cbir.errors import InvalidInput
 from cbir.system.remedies import install_command
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.encoders.encoder_card import EncoderOutput
+from cbir.descriptors.encoders.encoder_files import EncoderOutput
 from cbir.descriptors.network_descriptors import encoder_of
 from cbir.errors import NotFound
 from cbir.gallery.knn import compare_all

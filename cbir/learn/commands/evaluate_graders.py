@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from cbir.errors import InvalidInput
-from cbir.learn.commands import grade_options
+from cbir.learn import option_groups
 from cbir.search import command_options as options
 from cbir.system.console import OutputFormat, Printed, StageBars, print_json, results_console
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from cbir.learn.grading.grader_evaluation import GraderEvaluation, IntervalCoverage, Split
 
 
+@option_groups.with_choices(option_groups.RankerChoices)
 def evaluate_graders(
+    *,
     collection: options.Folder,
-    grade_column: grade_options.Column = "grade",
+    grade_column: option_groups.Column = "grade",
     ranker: Annotated[
         list[str] | None,
         Option(
@@ -26,27 +28,7 @@ def evaluate_graders(
             "repeatable to compare several."
         ),
     ] = None,
-    kernel: grade_options.Kernel = None,
-    form: grade_options.Form = None,
-    function: grade_options.Function = None,
-    alpha: grade_options.Alpha = None,
-    start: grade_options.Start = None,
-    steps: grade_options.Steps = None,
-    rate: grade_options.Rate = None,
-    c: grade_options.C = None,
-    loss: grade_options.Loss = None,
-    classifier: Annotated[
-        Literal["svm", "lda"] | None,
-        Option(help="For classification: SVM (default) or linear discriminant analysis."),
-    ] = None,
-    training_list_size: grade_options.TrainingListSize = None,
-    encoder: grade_options.CnnEncoder = None,
-    fine_tune: grade_options.FineTune = None,
-    epochs: grade_options.Epochs = None,
-    mirror: grade_options.Mirror = False,
-    window: grade_options.PictureWindow = None,
-    networks: grade_options.Networks = None,
-    side: grade_options.Side = None,
+    choices: option_groups.RankerChoices,
     folds: Annotated[int, Option(min=2, max=100, help="Cross-validation folds of patients.")] = 5,
     held_out: Annotated[
         str | None,
@@ -56,7 +38,7 @@ def evaluate_graders(
     ] = None,
     where: options.Where = None,
     lists: Annotated[str, Option("--list-size", help="Images per list for NDCG, or all.")] = "20",
-    smooth: grade_options.SmoothingText = None,
+    smooth: option_groups.SmoothingText = None,
     coverage: Annotated[
         float | None,
         Option(
@@ -89,28 +71,9 @@ def evaluate_graders(
         measuring.check_grader_name(name)
         if coverage is not None and name not in grading.all_names():
             raise InvalidInput(f"--coverage is for rankers; {name} has no intervals")
-    ranker_options = RankerOptions(
-        kernel=kernel,
-        form=form,
-        function=function,
-        alpha=alpha,
-        start=start,
-        steps=steps,
-        rate=rate,
-        c=c,
-        loss=loss,
-        classifier=classifier,
-        training_list_size=training_list_size,
-        encoder=encoder,
-        fine_tune=fine_tune,
-        epochs=epochs,
-        mirror=mirror,
-        window=window,
-        networks=networks,
-        side=side,
-    )
+    ranker_options = RankerOptions(**vars(choices))
     parameters = ranker_options.build_all(names)
-    smoothed = grade_options.smoothing(smooth, names, ranker_options)
+    smoothed = ranker_options.smoothing(smooth, names)
     with StageBars() as bars:
         with Collection(collection) as opened:
             options.check_label(opened, grade_column)

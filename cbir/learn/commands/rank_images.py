@@ -1,6 +1,5 @@
 """`cbir rank`."""
 
-import csv
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +15,7 @@ from cbir.learn.commands.train_models import require_torch
 from cbir.search import command_options as options
 from cbir.system.console import StageBars, echo, print_json
 from cbir.system.device_failure import device_failures
-from cbir.system.files import harmless_cell
+from cbir.system.files import csv_text
 
 if TYPE_CHECKING:
     from cbir.learn.models.scoring_network import ScoringNetwork
@@ -48,9 +47,8 @@ def rank_images(
     if format == "json":
         print_json(rows)
     else:
-        table = csv.writer(sys.stdout, lineterminator="\n")
-        table.writerow(("score", "top", "path"))
-        table.writerows((f"{row['score']:.6g}", int(row["top"]), harmless_cell(row["path"])) for row in rows)
+        cells = ((f"{row['score']:.6g}", int(row["top"]), row["path"]) for row in rows)
+        sys.stdout.write(csv_text([("score", "top", "path"), *cells]))
     for line in refused:
         echo(f"cbir: left out: {line}", err=True)
     if refused:

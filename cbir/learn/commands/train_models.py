@@ -7,6 +7,7 @@ import typer
 from typer import Option
 
 from cbir.errors import InvalidInput
+from cbir.learn.option_groups import LossChoices, with_choices
 from cbir.search import command_options as options
 from cbir.system.console import StageBars, StageLines, echo
 from cbir.system.device import resolve_device
@@ -32,7 +33,9 @@ def require_torch(device: str, threads: int) -> None:
         torch.set_num_threads(threads)
 
 
+@with_choices(LossChoices)
 def train_embedding_command(
+    *,
     data: options.Manifest,
     out: options.TrainingFolder,
     column: Annotated[str, Option(help="Column whose equal values mark similar images.")] = "label",
@@ -44,16 +47,8 @@ def train_embedding_command(
             "smooth-ap, cross-entropy, focal, ordinal (for grades), ranknet, ..."
         ),
     ] = "multi-similarity",
-    sorter: options.Sorter = None,
-    tune_sorter: options.TuneSorter = False,
-    form: options.Form = None,
-    margin: options.Margin = None,
+    choices: LossChoices,
     p: Annotated[float | None, Option(help="Power of toprank, 1 to inf.")] = None,
-    temperature: options.Temperature = None,
-    alpha: options.Alpha = None,
-    gamma: options.Gamma = None,
-    parallel: options.Parallel = None,
-    parallel_epochs: options.ParallelEpochs = 1,
     backbone: Annotated[
         str,
         Option(
@@ -135,9 +130,7 @@ def train_embedding_command(
     if rate is None:
         rate = 1e-3 if encoder else 2e-3
     tuning = FineTuning(fine_tune, fine_tune_epochs, fine_tune_rate) if fine_tune else None
-    loss_options = LossOptions(
-        sorter, tune_sorter, form, margin, p, temperature, alpha, gamma, parallel, parallel_epochs
-    )
+    loss_options = LossOptions(**vars(choices), p=p)
     recipe = EmbeddingRecipe(
         loss,
         epochs,
@@ -163,7 +156,9 @@ def train_embedding_command(
     echo(f"{out} can be used as a profile: cbir index IMAGES --profile {out} --collection DIR")
 
 
+@with_choices(LossChoices)
 def train_ranker_command(
+    *,
     data: options.Manifest,
     positive: Annotated[
         list[str], Option(help="Positive images: a label, or a condition such as grade>=3. Repeatable.")
@@ -186,15 +181,7 @@ def train_ranker_command(
             "trained, and the best in validation kept."
         ),
     ] = None,
-    sorter: options.Sorter = None,
-    tune_sorter: options.TuneSorter = False,
-    form: options.Form = None,
-    margin: options.Margin = None,
-    temperature: options.Temperature = None,
-    alpha: options.Alpha = None,
-    gamma: options.Gamma = None,
-    parallel: options.Parallel = None,
-    parallel_epochs: options.ParallelEpochs = 1,
+    choices: LossChoices,
     backbone: Annotated[str, Option(help="Network: small, toprank, fcn10, resnet18, ...")] = "toprank",
     encoder: Annotated[
         str | None,
@@ -226,9 +213,7 @@ def train_ranker_command(
     from cbir.learn.training.ranker_folder import RankerTask, train_ranker_folder
     from cbir.learn.training.ranker_training import RankerRecipe
 
-    loss_options = LossOptions(
-        sorter, tune_sorter, form, margin, p, temperature, alpha, gamma, parallel, parallel_epochs
-    )
+    loss_options = LossOptions(**vars(choices), p=p)
     recipe = RankerRecipe(method, epochs, positives, negatives, rate, decay, augment, seed, loss_options)
     if encoder:
         check_trainable(encoder)

@@ -109,8 +109,8 @@ class CnnRanker(FeatureRanker):
 
         from cbir.learn.losses import ON_SCORES
         from cbir.learn.models.scoring_network import to_network_input
+        from cbir.learn.training.fine_tuning import run_training_loop
         from cbir.learn.training.samplers import BalancedSampler, augment_images
-        from cbir.learn.training.training_loop import run_training_loop
 
         levels, classes = np.unique(grades, return_inverse=True)
         seed, per_level = self.seed % SEEDS, max(2, self.batch // len(levels))

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from cbir.descriptors import encoders
 from cbir.descriptors.encoders import built_in
-from cbir.descriptors.encoders.encoder_card import EncoderInput
+from cbir.descriptors.encoders.encoder_files import EncoderInput
 from cbir.descriptors.encoders.encoder_network import EncoderNetwork, normalise_pixels, run_session
 from cbir.descriptors.encoders.network_writers import EfficientNetLite
-from cbir.descriptors.networks.onnx_session import open_onnx_session
+from cbir.descriptors.networks.model_card import open_onnx_session
 from cbir.errors import InvalidInput
 from cbir.system.threads import checkpoint
 

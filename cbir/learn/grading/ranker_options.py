@@ -1,7 +1,7 @@
 """Options of rankers and baselines, as the commands take them."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from cbir.descriptors.encoders.built_in import check_trainable_encoder
@@ -10,10 +10,12 @@ from cbir.learn.grading.baselines import ClassificationGrader, OrdinalRegression
 from cbir.learn.grading.boosted_rankers import AdaRank, RankBoost
 from cbir.learn.grading.cnn_ranker import LOSSES as CNN_LOSSES
 from cbir.learn.grading.cnn_ranker import TUNED_CNN_SIDE, CnnRanker, TunedCnnRanker
+from cbir.learn.grading.interpolation import Smoothing
 from cbir.learn.grading.picture_maps import parse_windows
 from cbir.learn.grading.s_ndcg_ranker import SNdcgRanker
 from cbir.learn.models.linear.ranking_svm import LOSSES as SVM_LOSSES
 from cbir.learn.models.linear.ranking_svm import RankingSVM
+from cbir.learn.option_groups import RankerChoices
 
 NO_ENCODER = "none"
 AUTO = "auto"
@@ -34,8 +36,7 @@ PARAMETERS = {"c": "C", "training_list_size": "list_size", "fine_tune": "blocks"
 LOSSES = {RankingSVM.name: SVM_LOSSES, CnnRanker.name: CNN_LOSSES}
 
 
-@dataclass(frozen=True)
-class RankerOptions:
+class RankerOptions(RankerChoices):
     """Options of rankers; None is the default of the ranker, for the kernel "auto".
 
     Attributes
@@ -67,25 +68,6 @@ class RankerOptions:
         Of cnn with an encoder.
     """
 
-    kernel: str | None = None
-    form: str | None = None
-    function: str | None = None
-    alpha: float | None = None
-    start: str | None = None
-    steps: int | None = None
-    rate: float | None = None
-    c: float | None = None
-    loss: str | None = None
-    classifier: str | None = None
-    training_list_size: str | None = None
-    encoder: str | None = None
-    fine_tune: int | None = None
-    epochs: int | None = None
-    mirror: bool = False
-    window: str | None = None
-    networks: int | None = None
-    side: int | None = None
-
     def build_all(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the parameters of each ranker or baseline of `names`.
 
@@ -108,6 +90,24 @@ class RankerOptions:
         """Return whether a ranker or baseline grades by thresholds or neighbours, not by itself."""
         tuned_cnn = name == CnnRanker.name and self.encoder != NO_ENCODER
         return name != ClassificationGrader.name and not tuned_cnn
+
+    def smoothing(self, text: str | None, names: Sequence[str]) -> Smoothing:
+        """Parse the option --smoothing of some rankers and baselines; None for the default, thresholds.
+
+        Raises InvalidInput for another value, or if none of `names` uses it.
+        """
+        if text is None or text == "thresholds":
+            parsed: Smoothing = "thresholds"
+        elif text == "auto":
+            parsed = "auto"
+        else:
+            try:
+                parsed = int(text)
+            except ValueError:
+                raise InvalidInput(f"--smoothing {text}: must be an odd number, auto or thresholds") from None
+        if text is not None and not any(map(self.smooths, names)):
+            raise InvalidInput(f"{', '.join(names)} does not take --smoothing")
+        return parsed
 
     def _set_options(self) -> dict[str, Any]:
         return {

@@ -28,6 +28,14 @@ class GradedPictures(NamedTuple):
     values: NDArray[np.float32]
 
 
+def unpack(data: str, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
+    """Return an array of this kind and shape from base64 data; raise InvalidInput if it is damaged."""
+    try:
+        return np.frombuffer(base64.b64decode(data, validate=True), kind).reshape(shape)
+    except ValueError as error:
+        raise InvalidInput("the stored grader is damaged; run `cbir grade fit` again") from error
+
+
 class PackedTensor(BaseModel):
     """An array of float16 as base64."""
 
@@ -38,10 +46,7 @@ class PackedTensor(BaseModel):
 
     def array(self) -> NDArray[np.float16]:
         """Return the array; raise InvalidInput if it is damaged."""
-        try:
-            values = np.frombuffer(base64.b64decode(self.data, validate=True), "<f2").reshape(self.shape)
-        except ValueError as error:
-            raise InvalidInput("the stored grader is damaged; run `cbir grade fit` again") from error
+        values = unpack(self.data, self.shape, "<f2")
         if not np.isfinite(values).all():
             raise InvalidInput("the stored grader has values that are not finite; run `cbir grade fit` again")
         return values
@@ -186,11 +191,7 @@ class PackedArray(BaseModel):
 
     def array(self) -> Floats:
         """Return the array as float64; raise InvalidInput if it is damaged."""
-        try:
-            values = np.frombuffer(base64.b64decode(self.data, validate=True), "<f4").reshape(self.shape)
-        except ValueError as error:
-            raise InvalidInput("the stored grader is damaged; run `cbir grade fit` again") from error
-        return values.astype(np.float64)
+        return unpack(self.data, self.shape, "<f4").astype(np.float64)
 
 
 class StoredGrading(BaseModel):

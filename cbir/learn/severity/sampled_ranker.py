@@ -3,7 +3,7 @@ learning-to-rank): training, severity and storage, for any network."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -17,7 +17,7 @@ from cbir.errors import InvalidInput
 from cbir.learn.losses import ranknet_loss
 from cbir.learn.severity.judged_pairs import JudgedPairs, SeverityEstimate, check_judged_pairs
 from cbir.learn.severity.severity_networks import SampledNetwork
-from cbir.learn.training.training_loop import run_training_loop
+from cbir.learn.training.fine_tuning import run_training_loop
 from cbir.system.device_failure import device_failures, full_precision, in_pieces, network_batch
 from cbir.system.files import private_folder
 
@@ -28,10 +28,11 @@ LOCAL = ("weights", "projection", "device")  # settings that a card leaves out
 Stop = Callable[[], bool]
 
 
+@dataclass(eq=False, kw_only=True)
 class SampledRanker(ABC):
     """Estimates severity as the mean of stochastic passes, and uncertainty as their variance.
 
-    Subclasses are dataclasses with these fields. The same seed, settings and pairs give the same ranker on the same
+    Subclasses are dataclasses with further fields. The same seed, settings and pairs give the same ranker on the same
     machine.
 
     Parameters
@@ -56,15 +57,15 @@ class SampledRanker(ABC):
         "cpu" or "cuda".
     """
 
-    dropout: float
-    passes: int
-    weight_decay: float
-    epochs: int
-    steps: int
-    rate: float
-    batch: int
-    seed: int
-    device: str
+    dropout: float = 0.2
+    passes: int = 30
+    weight_decay: float = 1e-4
+    epochs: int = 20
+    steps: int = 1000
+    rate: float = 1e-3
+    batch: int = 16
+    seed: int = 0
+    device: str = "cpu"
 
     sampled_batch: ClassVar[int]
     """Images times passes in a sampled batch on a CPU; more do not fit into its cache."""

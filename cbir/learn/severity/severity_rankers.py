@@ -1,7 +1,7 @@
 """Rankers of severity from pictures and from an encoder's values: made, loaded, given their inputs."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -50,16 +50,7 @@ class BayesianRanker(SampledRanker):
 
     backbone: str = "small"
     side: int = 64
-    dropout: float = 0.2
-    passes: int = 30
-    weight_decay: float = 1e-4
-    epochs: int = 20
-    steps: int = 1000
-    rate: float = 1e-3
-    batch: int = 16
     weights: str | None = None
-    seed: int = 0
-    device: str = "cpu"
 
     sampled_batch: ClassVar[int] = 120
 
@@ -132,16 +123,13 @@ class ValueRanker(SampledRanker):
     descriptor: str = ""
     directions: int = 256
     hidden: int = 64
-    dropout: float = 0.2
-    passes: int = 30
+    projection: ValueProjection | None = None
+    _: KW_ONLY
     weight_decay: float = 3e-2
     epochs: int = 10
     steps: int = 300
     rate: float = 3e-3
     batch: int = 32
-    projection: ValueProjection | None = None
-    seed: int = 0
-    device: str = "cpu"
 
     sampled_batch: ClassVar[int] = 8192
 

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-import cbir
 from cbir.descriptors.encoders import Encoder
 from cbir.descriptors.encoders.encoder_network import normalise_pixels, pooling_matrix, run_session
 from cbir.descriptors.networks.embedder import EmbeddingHead
@@ -23,13 +22,19 @@ from cbir.descriptors.networks.model_card import (
     EMBEDDING_ONNX,
     EMBEDDING_OUTPUT,
     EMBEDDING_WEIGHTS,
+    open_onnx_session,
 )
 from cbir.descriptors.networks.model_files import save_model
-from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
-from cbir.evaluation.report import charts
-from cbir.evaluation.report.charts import COLOURS, style_sheet
-from cbir.evaluation.report.report_pictures import ReportPictures
+from cbir.evaluation.report.charts import COLOURS, scatter_chart
+from cbir.evaluation.report.report_parts import (
+    ReportPictures,
+    map_positions,
+    render_facts,
+    render_page,
+    render_table,
+    training_charts,
+)
 from cbir.learn.training.embedding_training import EmbeddingData
 from cbir.learn.training.labelled_examples import ClassExample
 from cbir.learn.training.picture_loading import TrainingImages
@@ -204,82 +209,44 @@ def write_embedding_report(
     """
     pictures = ReportPictures(reported.images.max_pixels)
     film = "".join(_row(reported, query, pictures) for query in _queries(reported, seed))
-    terms = "".join(
-        f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_text(value))}</dd>"
-        for key, value in facts.items()
-    )
-    html = f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title><style>{style_sheet()}</style></head><body>
-<h1>{escape(title)}</h1>
-<p class="sub">How well vectors retrieve images of their class. Not a medical device.</p>
-<h2>Results</h2>{_table(facts["results"])}
+    body = f"""<h2>Results</h2>{_table(facts["results"])}
 <p class="note">Queries of each part search the training images; images of the same patient do not count.</p>
-<h2>Training</h2>{_curves(history)}
+<h2>Training</h2>{training_charts(history, {"map": "mAP", "p_at_1": "P@1"})}
 <h2>Map of the test images</h2>{_map(reported, seed)}
 <p class="note">t-SNE: images close together are similar; distances between clusters mean little.</p>
 <h2>Nearest images</h2>
 <p class="note">A test image, then its nearest training images. The pictures show patients: protect this
 file as you protect them.</p>{film}
-<h2>Training conditions</h2><dl>{terms}</dl>
-<p class="note">cbir {cbir.__version__}. Epoch by epoch: history.csv, and for TensorBoard the folder events.</p>
-</body></html>
-"""
+<h2>Training conditions</h2><dl>{render_facts(facts)}</dl>"""
+    subtitle = "How well vectors retrieve images of their class. Not a medical device."
+    note = "Epoch by epoch: history.csv, and for TensorBoard the folder events."
+    html = render_page(title, subtitle, body, note)
     with atomic_text(folder / "report.html") as file:
         file.write(html)
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_text(item)}" for key, item in value.items())
-    if isinstance(value, list):
-        return " and ".join(map(str, value)) or "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _table(results: Mapping[str, Mapping[str, float]]) -> str:
-    rows = ""
-    for name, scores in results.items():
-        cells = "".join(f"<td>{scores[measure]:.3f}</td>" for measure in ("map", "p_at_1", "p_at_10"))
-        rows += f"<tr><th>{escape(name)}</th>{cells}</tr>"
-    heads = "".join(f"<th>{head}</th>" for head in ("queries", "mAP", "P@1", "P@10"))
-    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-
-
-def _curves(history: Sequence[Mapping[str, float]]) -> str:
-    if len(history) < 2:
-        return "<p>One epoch.</p>"
-    epochs = [float(number) for number in range(1, len(history) + 1)]
-    precision, at_1, losses = ([row[key] for row in history] for key in ("map", "p_at_1", "loss"))
-    across, heights = (1.0, epochs[-1]), charts.round_range(losses)
-    curves = [("mAP", precision), ("P@1", at_1)]
-    scores = charts.line_chart(curves, epochs, "epoch", "validation", x_range=across, whole_numbers=True)
-    loss = [("loss", losses)]
-    return scores + charts.line_chart(
-        loss, epochs, "epoch", "loss of training", x_range=across, y_range=heights, whole_numbers=True
+    rows = (
+        (escape(name), *(f"{scores[measure]:.3f}" for measure in ("map", "p_at_1", "p_at_10")))
+        for name, scores in results.items()
     )
+    return render_table(("queries", "mAP", "P@1", "P@10"), rows)
 
 
 def _map(reported: ReportedEmbedding, seed: int) -> str:
     """Draw the test images in two dimensions; the commonest classes have colours, all have names in titles."""
-    from sklearn.manifold import TSNE
-
     names = reported.class_names
     rows = np.sort(np.random.default_rng(seed).permutation(reported.data.parts["test"])[:MAPPED])
     if len(rows) < 5:
         return "<p>Too few images.</p>"
-    layout = TSNE(perplexity=min(30.0, (len(rows) - 1) / 3), random_state=seed)
-    positions = layout.fit_transform(reported.vectors[rows])
-    low, high = positions.min(axis=0), positions.max(axis=0)
-    positions = (positions - low) / np.maximum(high - low, 1e-12)
     classes = reported.data.classes[rows]
     common = np.argsort(-np.bincount(classes, minlength=len(names)), kind="stable")[:MOST_CLASSES].tolist()
     colour = {label: number for number, label in enumerate(common)}
     points = [
-        (float(x), float(y), colour.get(label), names[label])
-        for (x, y), label in zip(positions, classes.tolist(), strict=True)
+        (x, y, colour.get(label), names[label])
+        for (x, y), label in zip(map_positions(reported.vectors[rows], seed), classes.tolist(), strict=True)
     ]
-    return charts.scatter_chart(points, [names[label] for label in common], "Test images by class")
+    return scatter_chart(points, [names[label] for label in common], "Test images by class")
 
 
 def _queries(reported: ReportedEmbedding, seed: int) -> list[int]:

@@ -1,7 +1,6 @@
 """Train an embedding from a manifest into a folder with its weights, card, report and training history."""
 
 import csv
-import hashlib
 from collections import Counter
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -53,7 +52,7 @@ from cbir.learn.training.picture_loading import (
     load_training_images,
 )
 from cbir.learn.training.training_run import History
-from cbir.system.files import atomic_text, private_folder
+from cbir.system.files import atomic_text, file_sha256, private_folder
 
 INTENDED_USE = (
     "Research: finding images that look alike, among images of the kinds it was trained on. Not a medical device. "
@@ -207,7 +206,7 @@ def _embedding_data(images: TrainingImages[ClassExample], names: list[str], seed
 def _describe_data(task: EmbeddingTask, images: TrainingImages[ClassExample], parts: Parts) -> dict[str, Any]:
     by_patient = "patient where one is named, else by picture"
     return {
-        "manifest_sha256": hashlib.sha256(task.manifest.read_bytes()).hexdigest(),
+        "manifest_sha256": file_sha256(task.manifest),
         "column": task.column,
         "where": list(task.where),
         "classes": dict(Counter(example.label for example in images.examples)),
@@ -226,7 +225,7 @@ def _write_split(folder: Path, task: EmbeddingTask, examples: list[ClassExample]
 
     Patients are numbered; the hash before the number keeps those of different manifests apart.
     """
-    manifest = hashlib.sha256(task.manifest.read_bytes()).hexdigest()[:12]
+    manifest = file_sha256(task.manifest)[:12]
     named = dict.fromkeys(example.patient for example in examples if example.patient)
     pseudonyms = {patient: f"{manifest}-{number}" for number, patient in enumerate(named, 1)}
     part_of = {int(row): name for name, rows in parts.items() for row in rows}

@@ -14,12 +14,13 @@ from cbir.learn.losses.embedding_losses import SimilarityLoss
 from cbir.learn.losses.score_losses import PARALLEL_LOSSES
 from cbir.learn.models import sorters
 from cbir.learn.models.sorters import PairwiseSorter, Sorter, read_sorter_card
+from cbir.learn.option_groups import LossChoices
 
 SCORE_LOSSES: dict[str, type[ScoreLoss]] = {member.name: member for member in ON_SCORES}
 
 
 @dataclass(frozen=True)
-class LossOptions:
+class LossOptions(LossChoices):
     """Options of the loss of a training; None is the default of the loss.
 
     Attributes
@@ -45,16 +46,7 @@ class LossOptions:
         Number of these epochs, at least 1.
     """
 
-    sorter: str | None = None
-    tune_sorter: bool = False
-    form: str | None = None
-    margin: float | None = None
     p: float | None = None
-    temperature: float | None = None
-    alpha: float | None = None
-    gamma: float | None = None
-    parallel: str | None = None
-    parallel_epochs: int = 1
 
     def __post_init__(self) -> None:
         if self.parallel is not None and self.parallel not in PARALLEL_LOSSES:

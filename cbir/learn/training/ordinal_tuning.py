@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from cbir.descriptors.networks.efficientnet_lite_network import EPSILON, STAGES
 from cbir.errors import InvalidInput
-from cbir.learn.training.training_loop import run_training_loop
+from cbir.learn.training.fine_tuning import run_training_loop
 
 FIRST_STAGE = 6  # of the tail, counted from 1; it takes the maps of the stage before
 

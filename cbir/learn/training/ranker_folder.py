@@ -1,6 +1,5 @@
 """`cbir train ranker`: from a manifest to a folder with the ranker, the best of several powers, and its report."""
 
-import hashlib
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from cbir.learn.training.ranker_training import (
     recipe_loss,
     train_ranker,
 )
+from cbir.system.files import file_sha256
 
 
 def chooses_power(recipe: RankerRecipe) -> bool:
@@ -183,7 +183,7 @@ def train_ranker_folder(
     facts = {
         "positive": " or ".join(task.positive),
         "where": " and ".join(task.where) or "all rows",
-        "manifest_sha256": hashlib.sha256(task.manifest.read_bytes()).hexdigest(),
+        "manifest_sha256": file_sha256(task.manifest),
         "ranker": network.options,
         "started_from": IMAGENET
         if task.pretrained

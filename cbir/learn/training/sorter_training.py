@@ -14,7 +14,7 @@ from cbir.errors import InvalidInput
 from cbir.learn.models.sorters import WEIGHTS, save_sorter
 from cbir.learn.models.sorters.sorter import Sorter, exact_ranks
 from cbir.learn.models.sorters.trainable_sorters import CnnSorter, LstmSorter, draw_scores, scale_to_range
-from cbir.learn.training.training_loop import read_checkpoint, run_training_loop, write_checkpoint
+from cbir.learn.training.fine_tuning import read_checkpoint, run_training_loop, write_checkpoint
 from cbir.system.files import private_folder
 
 EPOCH = 100_000  # vectors

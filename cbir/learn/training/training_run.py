@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from cbir.errors import InvalidInput
 from cbir.learn.models.scoring_network import to_network_input
+from cbir.learn.training.fine_tuning import read_checkpoint, run_training_loop, write_checkpoint
 from cbir.learn.training.samplers import BatchSampler, augment_images
-from cbir.learn.training.training_loop import read_checkpoint, run_training_loop, write_checkpoint
 from cbir.system.files import private_folder
 
 FORMAT = 4  # of checkpoints

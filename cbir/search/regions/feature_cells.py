@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.descriptors.encoders import Encoder
-from cbir.descriptors.encoders.encoder_card import EncoderInput
-from cbir.descriptors.encoders.fit_image import Prepared
+from cbir.descriptors.encoders.encoder_files import EncoderInput
+from cbir.descriptors.encoders.encoder_network import Prepared
 from cbir.descriptors.networks.window_means import window_means
 from cbir.errors import InvalidInput
 

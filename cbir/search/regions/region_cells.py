@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.descriptors.encoders import Encoder
-from cbir.descriptors.encoders.fit_image import Prepared
+from cbir.descriptors.encoders.encoder_network import Prepared
 from cbir.errors import InvalidInput
 from cbir.search.regions.explanation import explaining_encoder
 from cbir.search.regions.feature_cells import Area, FeatureCells, Floats, cells_in, feature_cells

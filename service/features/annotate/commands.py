@@ -10,13 +10,14 @@ import typer
 from typer import Option
 
 from cbir.errors import InvalidInput
-from cbir.learn.commands.grade_options import Column
 from cbir.learn.commands.train_models import require_torch
+from cbir.learn.option_groups import Column
 from cbir.search import command_options as options
 from cbir.search.command_options import FOLDER_OR_ADDRESS
 from cbir.store.collection_address import address_or_folder, collection_folder
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json
 from cbir.system.device_failure import device_failures
+from cbir.system.files import os_errors
 from cbir.system.lazy_commands import LazyCommands
 
 if TYPE_CHECKING:
@@ -158,12 +159,8 @@ def publish_severity(
     collection: options.Folder, study_dir: Annotated[Path, Option(help="Folder of the study.")]
 ) -> None:
     """Write the results of a study to the collection: the label `severity` of its images, and the ranker."""
-    require_torch("cpu", 0)
-    from cbir.learn.severity import stored_ranker
-    from cbir.learn.severity.severity_rankers import load_severity_ranker
     from cbir.learn.severity.stored_ranker import LABEL, write_severity
     from cbir.store import Collection
-    from cbir.store.base.stored_models import read_ranker_conditions
     from service.features.annotate import study_files, study_plan
 
     study_plan.read_plan(study_dir)  # reports a folder without a study
@@ -177,11 +174,8 @@ def publish_severity(
                 f"none of the images of {study_dir} is in {address_or_folder(collection)}; name the "
                 "collection of the study"
             )
-        ranker = load_severity_ranker(model.folder)
         bars.show("writing labels")
-        where = read_ranker_conditions(model.folder)  # the study may have others since
-        facts = {"after": model.after, "judgements": model.judgements, "where": list(where)}
-        stored_ranker.store_ranker(opened, ranker, facts)
+        study_files.copy_ranker_to_collection(model, opened)
         changed = write_severity(opened, model.ids, model.severity.mean)
     echo(
         f"{LABEL} of {len(collection_ids.intersection(model.ids))} images, predicted after round {model.after}; "
@@ -236,16 +230,14 @@ def export_study(
     if what == "images":
         columns, rows = study_results.RESULT_COLUMNS, study_results.result_rows(results, plan)
     if format == "csv":
-        text = study_results.csv_text(columns, rows)
+        text = study_results.table_csv(columns, rows)
     else:
         text = json.dumps(study_results.study_facts(plan) | {what: rows}, indent=1, allow_nan=False) + "\n"
     if out is None:
         typer.echo(text, nl=False)
         return
-    try:
+    with os_errors(f"{out} cannot be written"):
         write_bytes(out, text.encode())
-    except OSError as error:
-        raise InvalidInput(f"{out} cannot be written: {error.strerror}") from error
     echo(f"{len(rows)} rows in {out}", err=True)
 
 

@@ -29,12 +29,15 @@ class NextParameters(request_params.Parameters):
     count: int = Field(8, ge=1, le=MAX_COUNT, description="Maximum number of them.", examples=[4])
 
 
-class JudgementRequest(request_params.Parameters):
-    """A judgement of a pair."""
-
+class _AnswerRequest(request_params.Parameters):
     name: Name = ANSWER
     who: str | None = WHO
     seconds: float = SECONDS
+
+
+class JudgementRequest(_AnswerRequest):
+    """A judgement of a pair."""
+
     first: ImageId = Field(description="Image on the left.", examples=[example.IMAGE_ID])
     second: ImageId = Field(description="Image on the right.", examples=[example.OTHER_IMAGE_ID])
     answer: PairAnswer = Field(
@@ -44,12 +47,9 @@ class JudgementRequest(request_params.Parameters):
     )
 
 
-class GradeRequest(request_params.Parameters):
+class GradeRequest(_AnswerRequest):
     """A grade of one image."""
 
-    name: Name = ANSWER
-    who: str | None = WHO
-    seconds: float = SECONDS
     image: ImageId = Field(description="Id of the image.", examples=[example.IMAGE_ID])
     grade: FiniteFloat | None = Field(
         description="One of the grades of the study; null if the person cannot judge the image.", examples=[2]
@@ -122,41 +122,43 @@ class GivenAnswer(BaseModel):
 
 
 class PairAgreement(BaseModel):
-    """Agreement on the pairs that several people judged."""
+    """Agreement on the pairs, or images, that several people judged."""
 
     people: int = Field(description="Number of annotators.", examples=[2])
-    pairs: int = Field(description="Number of pairs that two or more of them judged.", examples=[10])
+    pairs: int = Field(
+        description="Number of pairs, or images, that two or more of them judged.", examples=[10]
+    )
     alpha: float | None = Field(
         description="Krippendorff's ordinal alpha; null if it is not defined.", examples=[0.81]
     )
 
 
-class NextPairs(BaseModel):
+class _NextForPerson(BaseModel):
+    who: str = Field(description="Name of the annotator.", examples=["Dr. Ada"])
+    history: list[GivenAnswer] = Field(description="Latest answers of the person, oldest first, at most 50.")
+    progress: StudyProgress = Field(description="Progress of the study.")
+
+
+class NextPairs(_NextForPerson):
     """A person's next pairs."""
 
-    who: str = Field(description="Name of the annotator.", examples=["Dr. Ada"])
     pairs: list[NextPair] = Field(description="Pairs to judge, in this order.")
-    history: list[GivenAnswer] = Field(description="Latest answers of the person, oldest first, at most 50.")
     grades: dict[str, float] = Field(
         description="Grades that the person gave, by image.", examples=[{example.IMAGE_ID: 2.0}]
     )
-    progress: StudyProgress = Field(description="Progress of the study.")
     agreement: PairAgreement | None = Field(
         description="Agreement of the annotators; null if no pair was judged by two people.", examples=[None]
     )
 
 
-class NextImages(BaseModel):
+class NextImages(_NextForPerson):
     """A person's next single images."""
 
-    who: str = Field(description="Name of the annotator.", examples=["Dr. Ada"])
     images: list[str] = Field(description="Images to grade, in this order.", examples=[[example.IMAGE_ID]])
-    history: list[GivenAnswer] = Field(description="Latest grades of the person, oldest first, at most 50.")
     grades: dict[str, float | None] = Field(
         description="Grades that the person gave, by image; null for those that they could not judge.",
         examples=[{example.IMAGE_ID: 2.0}],
     )
-    progress: StudyProgress = Field(description="Progress of the study.")
 
 
 class WrittenSeverity(BaseModel):
@@ -265,16 +267,9 @@ class TwoPeopleAgreement(BaseModel):
     )
 
 
-class AgreementInReview(BaseModel):
+class AgreementInReview(PairAgreement):
     """Agreement of all people on pairs, or on images."""
 
-    people: int = Field(description="Number of annotators.", examples=[2])
-    pairs: int = Field(
-        description="Number of pairs, or images, that two or more of them judged.", examples=[10]
-    )
-    alpha: float | None = Field(
-        description="Krippendorff's ordinal alpha; null if it is not defined.", examples=[0.81]
-    )
     alpha_nominal: float | None = Field(
         description="Krippendorff's nominal alpha; null if it is not defined.", examples=[0.7]
     )

@@ -1,7 +1,5 @@
 """Results of a study for each image, its judgements as tables, and its grades as a label of the collection."""
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -11,11 +9,12 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput
 from cbir.learn.severity.stored_ranker import LABEL as SEVERITY
 from cbir.store import Collection
-from cbir.system.files import harmless_cell
+from cbir.system.files import csv_text
 from service.features.annotate.active.judgement_journal import (
     Entry,
     ImageGrade,
     Undo,
+    not_undone,
     valid_grades,
     valid_judgements,
 )
@@ -122,14 +121,14 @@ def answer_rows(entries: Iterable[Entry], plan: StudyPlan) -> list[dict[str, Any
     image that a person could not judge is None.
     """
     entries = list(entries)
-    undone = {entry.undoes for entry in entries if isinstance(entry, Undo)}
+    given = {entry.name for entry in not_undone(entries)}
     current = {entry.name for entry in valid_judgements(entries)}
     current |= {entry.name for entry in valid_grades(entries)}
     rows = []
     for entry in entries:
         if isinstance(entry, Undo):
             continue
-        state = "withdrawn" if entry.name in undone else "current" if entry.name in current else "replaced"
+        state = "current" if entry.name in current else "replaced" if entry.name in given else "withdrawn"
         values = entry.model_dump(mode="json") | {"state": state}
         if isinstance(entry, ImageGrade):
             values["grade_name"] = _grade_name(plan, entry.grade)
@@ -163,14 +162,9 @@ def study_facts(plan: StudyPlan) -> dict[str, Any]:
     return {"study": plan.study, "question": plan.question, "where": list(plan.where), "grades": grades}
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def table_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     """Return `rows` as csv; a text that a spreadsheet would take for a formula gets an apostrophe in front."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({column: harmless_cell(value) for column, value in row.items()})
-    return text.getvalue()
+    return csv_text([columns, *([row[column] for column in columns] for row in rows)])
 
 
 def write_grades(

@@ -8,7 +8,6 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,9 +18,10 @@ from cbir.errors import CbirError
 from cbir.learn.severity.stored_images import matching_records, read_grey_image
 from cbir.store import Collection
 from cbir.system.files import try_lock
+from cbir.system.threads import cores, run_behind
 from service.features.annotate import study_files, study_plan
 from service.features.annotate.active import judgement_journal
-from service.features.annotate.active.judgement_journal import ImageGrade, PairAnswer, PairJudgement
+from service.features.annotate.active.judgement_journal import LABELS, ImageGrade, PairJudgement
 from service.features.annotate.study_files import journal_path, read_arrays, write_arrays
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 Pictures = NDArray[np.uint8]
 NICENESS = 10
 STOPPED, NOTHING, FAILED = 3, 4, 5  # exit codes
-LABELS = {PairAnswer.first: 1.0, PairAnswer.alike: 0.5, PairAnswer.second: 0.0}
 LOCK, CACHE = "learning.lock", "pictures.npz"
 Stop = Callable[[], bool]
 
@@ -187,13 +186,11 @@ def main() -> int:
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signal_, _: signals.append(signal_))
-    if hasattr(os, "nice"):
-        os.nice(NICENESS)
 
     def stop() -> bool:
         return bool(signals) or (args.parent != 0 and os.getppid() != args.parent)
 
-    Thread(target=_end_with, args=[args.parent], daemon=True).start()
+    run_behind(args.parent, NICENESS, STOPPED)  # storing is atomic
     try:
         study_plan.read_plan(args.study)  # so that there is a folder for the lock
         with _exclusive(args.study, stop):
@@ -206,18 +203,9 @@ def main() -> int:
     return 0 if trained else NOTHING
 
 
-def _end_with(parent: int) -> None:
-    """End this process with its parent even where `stop` is not checked; storing is atomic."""
-    while not parent or os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(STOPPED)
-
-
 def _leave_one_core() -> None:
     """Leave one core to the server, if there are several."""
     import torch
-
-    from cbir.system.threads import cores
 
     torch.set_num_threads(max(1, cores() - 1))
 

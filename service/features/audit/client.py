@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from service.client.collection_messages import JobInfo
 from service.client.connection import ServiceConnection
-from service.client.messages import JobInfo
 from service.features.audit.messages import AuditState, QuarantinePage
 
 

@@ -53,9 +53,9 @@ def audit_collection(
     """
     from cbir.images import Limits
     from cbir.store import Collection
-    from service.features.audit.checks.audit_output import REPORT_FILES, check_report_folder, write_audit
-    from service.features.audit.checks.collection_audit import AuditOptions, run_audit
-    from service.features.audit.checks.privacy import find_privacy, require_privacy_packages
+    from service.features.audit.audit_output import REPORT_FILES, check_report_folder, write_audit
+    from service.features.audit.collection_audit import AuditOptions, run_audit
+    from service.features.audit.privacy import find_privacy, require_privacy_packages
 
     started, loaded = monotonic(), settings.load()
     check_report_folder(out, REPORT_FILES)

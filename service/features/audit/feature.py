@@ -5,7 +5,7 @@ from cbir.system.features import Feature
 FEATURE = Feature(
     name="audit",
     routes=("service.features.audit.routes:blueprint",),
-    access="service.features.audit.access:RULES",
+    access="service.features.audit.routes:RULES",
     menu=(
         "service.features.audit.routes:AUDIT_MENU_PAGE",
         "service.features.audit.routes:QUARANTINE_MENU_PAGE",

@@ -69,7 +69,7 @@ def run_audit_job(request: AuditJobRequest, pipe: Connection) -> None:
 
 
 def _audit(request: AuditJobRequest, pipe: Connection) -> AuditSummary:
-    from service.features.audit.checks.collection_audit import (  # scikit-learn: not in every service
+    from service.features.audit.collection_audit import (  # scikit-learn: not in every service
         AuditOptions,
         run_audit,
         summarise_audit,

@@ -19,9 +19,10 @@ from cbir.store.upkeep.quarantine_release import (
     release_images,
 )
 from cbir.system.access_rights import Scope
-from service.access.audit import log_images, log_job
+from service.access.audit import log_fields, log_images
 from service.access.caller import actor_name
-from service.client.messages import JobInfo
+from service.access.scopes import AccessRule
+from service.client.collection_messages import JobInfo
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
 from service.features.audit.job import new_audit_job
@@ -52,6 +53,18 @@ JPEG = "image/jpeg"
 QuarantinedIdInPath = Annotated[
     str, Field(description="Id of an image in quarantine.", examples=[example.QUARANTINED_ID])
 ]
+
+RULES = {
+    # An audit is of all images, and leads to corrections of labels.
+    "GET /audit": AccessRule(Scope.annotate, unlimited=True),
+    "GET /v1/audit": AccessRule(Scope.annotate, "audit", unlimited=True),
+    "POST /v1/audit": AccessRule(Scope.annotate, "start-audit", unlimited=True),
+    "GET /quarantine": AccessRule(Scope.admin, unlimited=True),
+    "GET /v1/quarantine": AccessRule(Scope.admin, "quarantine", unlimited=True),
+    "GET /v1/quarantine/*/thumbnail": AccessRule(Scope.admin, "quarantine", unlimited=True),
+    "POST /v1/quarantine/*/release": AccessRule(Scope.admin, "release", unlimited=True),
+    "DELETE /v1/quarantine/*": AccessRule(Scope.admin, "refuse", unlimited=True),
+}
 
 
 @blueprint.get("/v1/audit")
@@ -109,7 +122,7 @@ def post_audit() -> Response:
             searcher.collection.conditions([f"{key}?"])  # raises for an unknown key
     options = body.model_dump(exclude={"collection"})
     job = state.jobs.add(new_audit_job(handle.name, handle.folder, options), once=True)
-    log_job(job.job)
+    log_fields(job=job.job)
     return json_response(job_info(job), 202)
 
 

@@ -28,21 +28,15 @@ class ResultExplanation(BaseModel):
         default=None,
         description="Share of each part of the descriptor in the squared distance, which add up to 1; all 0 for "
         "equal vectors. Null where the kind is places.",
-        examples=[None],
     )
     query_edges: list[list[list[float]]] | None = Field(
         default=None,
         description="Shares of vertical, horizontal, 45 degrees, 135 degrees and other edges in each of 4 x 4 parts "
         "of the query, rows from the top. Null for descriptors without edges.",
-        examples=[None],
     )
-    answer_edges: list[list[list[float]]] | None = Field(
-        default=None, description="The same of the result.", examples=[None]
-    )
+    answer_edges: list[list[list[float]]] | None = Field(default=None, description="The same of the result.")
     problem: str | None = Field(
-        default=None,
-        description="Why there is no explanation of this result; null if there is one.",
-        examples=[None],
+        default=None, description="Why there is no explanation of this result; null if there is one."
     )
 
 

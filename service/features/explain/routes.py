@@ -208,7 +208,7 @@ class ExplainById(ExplainParameters):
     body={request_params.JSON: ExplainById, **IMAGE_FILES},
     form=ExplainByImage,
     query=ExplainByImage,
-    problems=(400, 404, 410, 413, 415, 422, 504),
+    problems=(410, 504),
     python=f'client.explain("query.png", ["{example.OTHER_IMAGE_ID}"])',
 )
 def post_explain() -> Response:

@@ -29,6 +29,7 @@ app = typer.Typer(
     add_completion=False,
     help="Search at several hospitals; share a transform. Sites are named in the settings, as [sites.NAME].",
 )
+SHOWN = {"images", "labels", "thumbnails", "ids", "transform"}  # of a profile
 SiteNames = Annotated[list[str] | None, Option("--site", help="Name of a site [all]. Repeatable.")]
 
 
@@ -63,16 +64,7 @@ def check(collection: options.Folder, site: SiteNames = None, format: Printed = 
         row: dict[str, object] = {"site": client.name, "problem": None, "images": None}
         try:
             profile = client.profile(fresh=True)
-            row |= {
-                "problem": difference(own_profile, profile),
-                "images": profile.images,
-                "labels": profile.labels,
-            }
-            row |= {
-                "thumbnails": profile.thumbnails,
-                "ids": profile.ids,
-                "transform": profile.transform,
-            }
+            row |= {"problem": difference(own_profile, profile)} | profile.model_dump(include=SHOWN)
         except (SiteFailed, InvalidInput) as error:
             row["problem"] = str(error)
         rows.append(row)
@@ -103,7 +95,8 @@ def search(
     from cbir.ingest.query_file import QueryOptions
     from cbir.search.search_options import ID
     from service.access.security import open_audit_log_of_commands
-    from service.features.federation.federated_search import FederatedRequest, method_for_sites, search_sites
+    from service.features.federation.federated_search import method_for_sites, search_sites
+    from service.features.federation.site_client import FederatedRequest
     from service.state.database import open_state
 
     loaded = settings.load()

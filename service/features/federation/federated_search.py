@@ -3,9 +3,8 @@
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from cbir.gallery.vector_blocks import Floats
 from cbir.rerank.simple_rerankers import NoReranking
@@ -14,9 +13,8 @@ from cbir.search.answer import QueryFacts, SiteReport
 from cbir.search.hit_selection import label_agreements
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.records.filter_conditions import Condition, parse_filter, parse_filters
 from service.features.federation.site_agreement import site_profile
-from service.features.federation.site_client import SiteClient, SiteOutcome, SiteQuery, ask_sites
+from service.features.federation.site_client import FederatedRequest, SiteClient, SiteOutcome, ask_sites
 from service.features.federation.site_messages import FederatedHit
 
 PLACES_KEPT = "{} places are kept for its images, although others are said to be nearer"
@@ -185,36 +183,6 @@ def _report(name: str | None, hits: Sequence[Hit], images: int | None, milliseco
     )
 
 
-@dataclass(frozen=True)
-class FederatedRequest:
-    """Search for all sites: number of results, conditions, re-ranker and its parameters.
-
-    limits: conditions of the caller's rights, which hold for the images of other sites too.
-    """
-
-    k: int
-    where: list[str] = field(default_factory=list)
-    rerank: str = NoReranking.name
-    parameters: dict[str, Any] = field(default_factory=dict)
-    limits: tuple[str, ...] = ()
-
-    @property
-    def where_and_limits(self) -> list[str]:
-        """The conditions as they are sent: of one label, `key=value` of `where` would widen that of the limits."""
-        fixed = {limit.key for limit in map(parse_filter, self.limits) if limit.operator == "="}
-        allowed = [
-            text
-            for text in self.where
-            if (parsed := parse_filter(text)).operator != "=" or parsed.key not in fixed
-        ]
-        return [*self.limits, *allowed]
-
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
-        """All conditions, each of which a result must fulfil."""
-        return (*map(parse_filter, self.limits), *parse_filters(self.where))
-
-
 def method_for_sites(name: str | None) -> str:
     """Return the re-ranker that all sites use: none unless the search names one, since `auto` differs by site."""
     return NoReranking.name if name in (None, "auto") else name
@@ -249,14 +217,6 @@ def search_sites(
         What leaves this site is added to it, also if the search ends by an error, for the audit log.
     """
     own_profile = site_profile(collection, settings)
-    query = SiteQuery(
-        vector.astype(float).tolist(),
-        request.k,
-        request.where_and_limits,
-        request.rerank,
-        request.parameters,
-        request.conditions,
-    )
-    outcomes = ask_sites(clients, query, own_profile, sent)
+    outcomes = ask_sites(clients, vector, request, own_profile, sent)
     reranked = request.rerank != NoReranking.name
     return merge_answers(local, own_profile.images, outcomes, request.k, reranked)

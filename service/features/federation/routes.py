@@ -16,7 +16,7 @@ from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.records.filter_conditions import parse_filter
 from cbir.system.access_rights import Scope
-from service.access.audit import log_images, log_sent
+from service.access.audit import log_fields, log_images
 from service.access.auth import count_federated_search
 from service.access.caller import actor_name
 from service.access.scopes import AccessRule
@@ -51,44 +51,6 @@ RULES = {
 }
 
 blueprint = Blueprint("federation", __name__, url_prefix="/v1/federation")
-
-
-def check_agreement(own_profile: SiteProfile, profile_hash: str, transform: str) -> None:
-    """Raise InvalidInput if a vector was computed with another profile, or is to be normalised otherwise.
-
-    Parameters
-    ----------
-    own_profile : SiteProfile
-        Profile of this site.
-    profile_hash, transform : str
-        Those that the vector comes with.
-    """
-    their_profile = own_profile.model_copy(
-        update={"profile_hash": profile_hash, "transform": transform, "profile": "another"}
-    )
-    if reason := difference(own_profile, their_profile):
-        raise InvalidInput(f"the sites differ: {reason}")
-
-
-def require_shared_labels(where: Sequence[str], settings: Settings) -> None:
-    """Raise InvalidInput for a condition on a label that answers do not contain: hits would tell its value."""
-    for text in where:
-        if parse_filter(text).key not in settings.federation_labels:
-            raise InvalidInput("where: this site does not share that label; see `labels` of its profile")
-
-
-def require_enough(results: int, settings: Settings) -> None:
-    """Raise NotFound if a search found fewer images than `federation_minimum`: they could be recognised."""
-    if results < settings.federation_minimum:
-        raise NotFound(
-            f"this site answers searches among at least {settings.federation_minimum} images, and there are fewer"
-        )
-
-
-def require_named_reranker(name: str) -> None:
-    """Raise InvalidInput for `auto`, which is another method at each site."""
-    if name == "auto":
-        raise InvalidInput("rerank: auto is another method at each site; name a method, or none")
 
 
 def name_for(caller: str, collection: Collection, image_id: str) -> str:
@@ -193,12 +155,22 @@ class FederatedQuestion(request_params.Parameters):
     parameters: AsObject
 
 
+def _check(question: FederatedQuestion, settings: Settings) -> None:
+    """Raise InvalidInput for a question that this site does not answer."""
+    if question.k > settings.federation_results:
+        raise InvalidInput(f"k: at most {settings.federation_results}, not {question.k}")
+    if question.rerank == "auto":
+        raise InvalidInput("rerank: auto is another method at each site; name a method, or none")
+    for text in question.where:  # hits would tell the values of labels that answers do not contain
+        if parse_filter(text).key not in settings.federation_labels:
+            raise InvalidInput("where: this site does not share that label; see `labels` of its profile")
+
+
 @blueprint.get("/profile")
 @operation(
     "federation_profile",
     {200: SiteProfile},
     query=CollectionParameters,
-    problems=(404,),
     python="site = client.federation_profile()",
     collection_in_path=False,
 )
@@ -222,7 +194,7 @@ def get_site_profile() -> Response:
     {200: FederatedReply},
     query=CollectionParameters,
     body={request_params.JSON: FederatedQuestion},
-    problems=(400, 404, 413, 415, 422, 504),
+    problems=(504,),
     python="site = client.federation_profile()\n"
     f'vector = client.vector("{example.IMAGE_ID}", raw=True).items[0].values\n'
     "client.federation_search(vector, profile_hash=site.profile_hash, transform=site.transform, k=5)",
@@ -237,18 +209,17 @@ def post_site_search() -> Response:
     """
     state, settings = current_state(), current_state().settings
     count_federated_search()
-    request_params.require_json()
     collection_params = request_params.query_parameters(CollectionParameters)
     question = request_params.json_body(FederatedQuestion)
-    if question.k > settings.federation_results:
-        raise InvalidInput(f"k: at most {settings.federation_results}, not {question.k}")
-    require_named_reranker(question.rerank)
-    require_shared_labels(question.where, settings)
+    _check(question, settings)
     with state.concurrency.admit():
         searcher = state.searcher(collection_params.collection)
         with state.concurrency.slot(), query_deadline(settings.query_seconds) as deadline:
             own_profile = site_profile(searcher.collection, settings)
-            check_agreement(own_profile, question.profile_hash, question.transform)
+            theirs = {"profile_hash": question.profile_hash, "transform": question.transform}
+            their_profile = own_profile.model_copy(update=theirs | {"profile": "another"})
+            if reason := difference(own_profile, their_profile):
+                raise InvalidInput(f"the sites differ: {reason}")
             request = Request(
                 k=max(question.k, settings.federation_minimum),
                 rerank=question.rerank,
@@ -256,10 +227,13 @@ def post_site_search() -> Response:
                 where=question.where,
             )
             answer = searcher.by_examples([], request, deadline, question.vector)
-        require_enough(len(answer.results), settings)
+        if len(answer.results) < settings.federation_minimum:  # they could be recognised
+            raise NotFound(
+                f"this site answers searches among at least {settings.federation_minimum} images, and there are fewer"
+            )
         hits = answer.results[: question.k]
         reply = write_reply(searcher, hits, own_profile, answer.rerank.method)
     metrics_routes.observe_stages(answer.timings_ms)
     log_images(hit.image_id for hit in hits)
-    log_sent(contents_of(reply))
+    log_fields(sent=contents_of(reply))
     return json_response(reply)

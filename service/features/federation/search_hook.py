@@ -7,10 +7,10 @@ from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Floats
 from cbir.search import Answer, Searcher
 from cbir.search.query_parts import check_vectors
-from service.access.audit import log_sent
+from service.access.audit import log_fields
 from service.access.caller import current_rights
-from service.features.federation.federated_search import FederatedRequest, method_for_sites, search_sites
-from service.features.federation.site_client import sites_of_service
+from service.features.federation.federated_search import method_for_sites, search_sites
+from service.features.federation.site_client import FederatedRequest, sites_of_service
 from service.http.search_parameters import SearchBody, SearchParameters
 from service.routes.search_hooks import HookedSearch, SearchHook
 
@@ -69,7 +69,7 @@ class FederatedSearch(SearchHook):
         try:
             return search_sites(clients, collection, state.settings, vectors[0], request, answer, sent)
         finally:
-            log_sent(sorted(sent))
+            log_fields(sent=sorted(sent))
 
 
 def _vectors(searcher: Searcher, params: SearchParameters, queries: Sequence[QueryImage]) -> list[Floats]:

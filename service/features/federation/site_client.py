@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import BoundedSemaphore, Lock
 from typing import Any
 from urllib.parse import quote
 
 from cbir.errors import InvalidInput
-from cbir.store.records.filter_conditions import Condition
+from cbir.gallery.vector_blocks import Floats
+from cbir.rerank.simple_rerankers import NoReranking
+from cbir.store.records.filter_conditions import Condition, parse_filter, parse_filters
 from cbir.system.setting_types import RemoteSite
 from service.collections.app_state import AppState
 from service.features.federation.bounded_request import SiteFailed, SiteRequest, send
@@ -81,18 +84,33 @@ class CircuitBreaker:
 
 
 @dataclass(frozen=True)
-class SiteQuery:
-    """Question to a site: raw vector, number of results, conditions, re-ranker and its parameters.
+class FederatedRequest:
+    """Search for all sites: number of results, conditions, re-ranker and its parameters.
 
-    conditions: on the labels of each result of the answer; those of `where`, and of the caller's rights.
+    limits: conditions of the caller's rights, which hold for the images of other sites too.
     """
 
-    vector: list[float] = field(repr=False)
     k: int
-    where: list[str]
-    rerank: str
-    parameters: dict[str, Any]
-    conditions: tuple[Condition, ...] = ()
+    where: list[str] = field(default_factory=list)
+    rerank: str = NoReranking.name
+    parameters: dict[str, Any] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+
+    @property
+    def where_and_limits(self) -> list[str]:
+        """The conditions as they are sent: of one label, `key=value` of `where` would widen that of the limits."""
+        fixed = {limit.key for limit in map(parse_filter, self.limits) if limit.operator == "="}
+        allowed = [
+            text
+            for text in self.where
+            if (parsed := parse_filter(text)).operator != "=" or parsed.key not in fixed
+        ]
+        return [*self.limits, *allowed]
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All conditions, each of which a result must fulfil."""
+        return (*map(parse_filter, self.limits), *parse_filters(self.where))
 
 
 class SiteClient:
@@ -130,13 +148,15 @@ class SiteClient:
             raise SiteFailed(f"it differs: {reason}", refused=True)
         return their_profile
 
-    def search(self, query: SiteQuery, their_profile: SiteProfile) -> CheckedReply:
+    def search(self, vector: Floats, request: FederatedRequest, their_profile: SiteProfile) -> CheckedReply:
         """Send the vector, and check what the site answers.
 
         Parameters
         ----------
-        query : SiteQuery
-            What to ask.
+        vector : (d,) float32
+            Raw query vector.
+        request : FederatedRequest
+            The search.
         their_profile : SiteProfile
             Profile that the site agreed with.
 
@@ -147,22 +167,22 @@ class SiteClient:
         InvalidInput
             If the files of the setting cannot be used.
         """
-        k = min(query.k, their_profile.results)
+        k = min(request.k, their_profile.results)
         fields = {
-            "vector": query.vector,
+            "vector": vector.astype(float).tolist(),
             "profile_hash": their_profile.profile_hash,
             "transform": their_profile.transform,
             "k": k,
-            "where": query.where,
-            "rerank": query.rerank,
-            "parameters": query.parameters,
+            "where": request.where_and_limits,
+            "rerank": request.rerank,
+            "parameters": request.parameters,
         }
-        question = AskedFor(their_profile, k, query.rerank, query.conditions)
+        question = AskedFor(their_profile, k, request.rerank, request.conditions)
         content = self._request("POST", SEARCH_PATH, question.most_bytes, json.dumps(fields).encode())
         reply: CheckedReply = self._trusted(lambda: check_reply(content, question))
         # Not before: a site may answer its profile, and hang later.
         self.circuit.record(answered=True)
-        if k < query.k and len(reply.hits) == k:
+        if k < request.k and len(reply.hits) == k:
             return replace(reply, notes=(*reply.notes, f"it answers at most {k} results"))
         return reply
 
@@ -269,7 +289,11 @@ def sites_of_service(state: AppState) -> Sites:
 
 
 def ask_sites(
-    clients: Sequence[SiteClient], query: SiteQuery, own_profile: SiteProfile, sent: list[str]
+    clients: Sequence[SiteClient],
+    vector: Floats,
+    request: FederatedRequest,
+    own_profile: SiteProfile,
+    sent: list[str],
 ) -> list[SiteOutcome]:
     """Ask sites at the same time; each ends within its own time limits.
 
@@ -277,7 +301,9 @@ def ask_sites(
     ----------
     clients : sequence of SiteClient
         Sites to ask.
-    query : SiteQuery
+    vector : (d,) float32
+        Raw query vector.
+    request : FederatedRequest
         What to ask them.
     own_profile : SiteProfile
         Profile of the collection that the vector was computed for.
@@ -285,16 +311,19 @@ def ask_sites(
         What leaves this site is added to it before it does, for the audit log.
     """
     with ThreadPoolExecutor(min(len(clients), MOST_THREADS), thread_name_prefix="site") as threads:
-        return list(threads.map(lambda client: _ask(client, query, own_profile, sent), clients))
+        ask = partial(_ask, vector=vector, request=request, own_profile=own_profile, sent=sent)
+        return list(threads.map(ask, clients))
 
 
-def _ask(client: SiteClient, query: SiteQuery, own_profile: SiteProfile, sent: list[str]) -> SiteOutcome:
+def _ask(
+    client: SiteClient, vector: Floats, request: FederatedRequest, own_profile: SiteProfile, sent: list[str]
+) -> SiteOutcome:
     started = time.monotonic()
     reply, problem = None, ""
     try:
         their_profile = client.agree(own_profile)
         sent.append(f"vector to {client.name}")
-        reply = client.search(query, their_profile)
+        reply = client.search(vector, request, their_profile)
     except (SiteFailed, InvalidInput) as error:
         problem = str(error)
     except Exception:  # nothing that a site answers may end the search of others

@@ -94,15 +94,13 @@ class FederatedHit(BaseModel):
         description="Euclidean distance from the query, of normalised vectors.", examples=[0.51]
     )
     score: FiniteFloat | None = Field(
-        default=None, description="Score of the re-ranker; null without re-ranking.", examples=[None]
+        default=None, description="Score of the re-ranker; null without re-ranking."
     )
     labels: dict[str, str] = Field(
         default={}, description="Labels that the site shares.", examples=[{"modality": "CR"}]
     )
     thumbnail: str | None = Field(
-        default=None,
-        description="Thumbnail, a JPEG in base64; null where the site sends none.",
-        examples=[None],
+        default=None, description="Thumbnail, a JPEG in base64; null where the site sends none."
     )
 
 

@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,13 +56,6 @@ def moment(at: datetime) -> Document:
     return {"$date": f"{at:%Y-%m-%dT%H:%M:%S}Z"}
 
 
-def packed_vector(vector: NDArray[np.float32]) -> Document:
-    """Return a vector (d,) as FiftyOne stores it: a compressed .npy file."""
-    file = io.BytesIO()
-    np.save(file, vector, allow_pickle=False)
-    return {"$binary": {"base64": base64.b64encode(zlib.compress(file.getvalue())).decode(), "subType": "00"}}
-
-
 def field_names(keys: Iterable[str]) -> dict[str, str]:
     """Return a field for each label: its key, changed where FiftyOne would refuse it or has such a field."""
     names = dict[str, str]()
@@ -76,11 +69,6 @@ def field_names(keys: Iterable[str]) -> dict[str, str]:
         used_names.add(name)
         names[key] = name
     return names
-
-
-def classification(value: str, *owner: str) -> Document:
-    """Return the value of a label; `owner`: the image and the field, for its identifier."""
-    return {"_id": object_id(*owner), "_cls": "Classification", "tags": [], "label": value}
 
 
 def dataset_document(name: str, fields: Iterable[str], at: datetime) -> Document:
@@ -173,47 +161,6 @@ def _field(name: str, kind: str, *, subfield: str | None = None, db_field: str |
 def _document_field(name: str, kind: str, fields: list[Document]) -> Document:
     embedded = {"embedded_doc_type": f"fiftyone.core.{kind}", "fields": fields}
     return _field(name, "EmbeddedDocumentField") | embedded
-
-
-def sample_document(
-    path: str,
-    picture: Document,
-    labels: Mapping[str, str],
-    vector: NDArray[np.float32],
-    identity: tuple[str, str | None],
-    at: datetime,
-) -> Document:
-    """Return a sample.
-
-    Parameters
-    ----------
-    path : str
-        Of its picture, below the folder.
-    picture : dict
-        Metadata of the picture, by the names of `METADATA`.
-    labels : mapping
-        Values by field.
-    vector : (d,) float32
-    identity : (str, str or None)
-        Id of the image, and patient key.
-    at : datetime
-        Time of the export, in UTC.
-    """
-    image_id, patient_key = identity
-    return {
-        "_id": object_id(image_id),
-        "filepath": path,
-        "tags": [],
-        "_media_type": "image",
-        "_rand": int(image_id[:8], 16) / 2**32,
-        "metadata": {"_cls": "ImageMetadata", **picture},
-        "created_at": moment(at),
-        "last_modified_at": moment(at),
-        IMAGE_ID: image_id,
-        PATIENT_KEY: patient_key,
-        VECTOR: packed_vector(vector),
-        **{field: classification(value, image_id, field) for field, value in labels.items()},
-    }
 
 
 @dataclass(frozen=True)
@@ -336,14 +283,38 @@ def _write_sample(
     vector: NDArray[np.float32],
     at: datetime,
 ) -> Document:
-    """Write the picture of a sample, and return its document. `at`: time of the export; others as there."""
-    path, data = f"data/{record.image_id}.png", encode_image(image.pixels, ".png")
+    """Write the picture of a sample, and return its document. `labels`: by field. `at`: time of the export."""
+    image_id, path = record.image_id, f"data/{record.image_id}.png"
+    data, file = encode_image(image.pixels, ".png"), io.BytesIO()
     write_bytes(folder / path, data)
-    picture = {
-        "size_bytes": len(data),
-        "mime_type": "image/png",
-        "width": image.width,
-        "height": image.height,
+    np.save(file, vector, allow_pickle=False)
+    packed = base64.b64encode(zlib.compress(file.getvalue())).decode()
+    return {
+        "_id": object_id(image_id),
+        "filepath": path,
+        "tags": [],
+        "_media_type": "image",
+        "_rand": int(image_id[:8], 16) / 2**32,
+        "metadata": {
+            "_cls": "ImageMetadata",
+            "size_bytes": len(data),
+            "mime_type": "image/png",
+            "width": image.width,
+            "height": image.height,
+            "num_channels": 1 if image.pixels.ndim == 2 else 3,
+        },
+        "created_at": moment(at),
+        "last_modified_at": moment(at),
+        IMAGE_ID: image_id,
+        PATIENT_KEY: record.patient_key,
+        VECTOR: {"$binary": {"base64": packed, "subType": "00"}},  # a compressed .npy file
+        **{
+            field: {
+                "_id": object_id(image_id, field),
+                "_cls": "Classification",
+                "tags": [],
+                "label": value,
+            }
+            for field, value in labels.items()
+        },
     }
-    picture["num_channels"] = 1 if image.pixels.ndim == 2 else 3
-    return sample_document(path, picture, labels, vector, (record.image_id, record.patient_key), at)

@@ -24,6 +24,7 @@ from service.http.operations import IMAGE_FILES, json_response, operation
 from service.http.request_bodies import uploaded_file
 from service.http.request_params import Rendering
 from service.http.timeouts import query_deadline
+from service.routes.image_routes import CollectionParameters
 
 if TYPE_CHECKING:
     from cbir.learn.grading.grader import Grader
@@ -83,7 +84,7 @@ def grader_cache(state: AppState) -> GraderCache:
     return cache
 
 
-class GradeParameters(request_params.Parameters):
+class GradeParameters(CollectionParameters):
     """Parameters of every grading."""
 
     grade_column: str | None = Field(
@@ -91,11 +92,6 @@ class GradeParameters(request_params.Parameters):
         max_length=100,
         description="Label that holds the grades; by default the only one with a model.",
         examples=["grade"],
-    )
-    collection: str | None = Field(
-        default=None,
-        description="Name of the collection; the caller's first one by default.",
-        examples=["knees"],
     )
 
 
@@ -125,7 +121,7 @@ class GradeById(GradeParameters):
     body={request_params.JSON: GradeById, **IMAGE_FILES},
     form=GradeByImage,
     query=GradeByImage,
-    problems=(400, 404, 413, 415, 422, 504),
+    problems=(504,),
     python='client.grade("query.png")',
 )
 def post_grade() -> Response:

@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 from xml.etree import ElementTree
 
-from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
 
 from cbir.errors import InvalidInput
 from cbir.images.scaling import encode_view
@@ -58,36 +57,6 @@ def labelling_interface(question: str) -> str:
     return ElementTree.tostring(view, encoding="unicode") + "\n"
 
 
-def pair_tasks(
-    pairs: Iterable[AskedPair], plan: StudyPlan, round_of: Callable[[str, str], int], address: str
-) -> list[dict[str, Any]]:
-    """Return the tasks of pairs, in the form that Label Studio imports.
-
-    Parameters
-    ----------
-    pairs : iterable of AskedPair
-    plan : StudyPlan
-        Of the study.
-    round_of : callable
-        Returns the number of the round of two images.
-    address : str
-        Beginning of the addresses of pictures, which end with the id of the image and `.png`.
-    """
-    return [
-        {
-            "data": {
-                "first": f"{address}{pair.first}.png",
-                "second": f"{address}{pair.second}.png",
-                "first_id": pair.first,
-                "second_id": pair.second,
-                "study": plan.study,
-                "round": round_of(pair.first, pair.second),
-            }
-        }
-        for pair in pairs
-    ]
-
-
 def write_pairs(
     folder: Path,
     pairs: Sequence[AskedPair],
@@ -105,10 +74,14 @@ def write_pairs(
     ----------
     folder : Path
         Folder that exists.
-    pairs, plan, round_of
-        As of `pair_tasks`.
+    pairs : iterable of AskedPair
+    plan : StudyPlan
+        Of the study.
+    round_of : callable
+        Returns the number of the round of two images.
     address : str or None
-        As of `pair_tasks`; None for the file server of Label Studio, whose root is the folder above.
+        Beginning of the addresses of pictures, which end with the id of the image and `.png`; None for the file
+        server of Label Studio, whose root is the folder above.
     shown : ShownPictures
         Of the collection.
     progress : callable
@@ -124,17 +97,22 @@ def write_pairs(
             written.add(image_id)
         progress(done, len(ids))
     shown_pairs = [pair for pair in pairs if written.issuperset(pair.pair)]
-    default = f"{LOCAL_FILES}{folder.absolute().name}/{PICTURES}/"
-    tasks = pair_tasks(shown_pairs, plan, round_of, default if address is None else address)
+    if address is None:
+        address = f"{LOCAL_FILES}{folder.absolute().name}/{PICTURES}/"
+    data = [
+        {
+            "first": f"{address}{pair.first}.png",
+            "second": f"{address}{pair.second}.png",
+            "first_id": pair.first,
+            "second_id": pair.second,
+            "study": plan.study,
+            "round": round_of(pair.first, pair.second),
+        }
+        for pair in shown_pairs
+    ]
     write_study_file(folder / INTERFACE, labelling_interface(plan.question).encode())
-    write_study_file(folder / TASKS, json.dumps(tasks, indent=1).encode())
-    return WrittenTasks(len(tasks), len(written), len(pairs) - len(shown_pairs))
-
-
-def _with_time_zone(value: datetime) -> datetime:
-    if value.tzinfo is None:
-        raise ValueError("a time without its zone")
-    return value
+    write_study_file(folder / TASKS, json.dumps([{"data": each} for each in data], indent=1).encode())
+    return WrittenTasks(len(data), len(written), len(pairs) - len(shown_pairs))
 
 
 class _Data(BaseModel):
@@ -163,7 +141,7 @@ class _Annotation(BaseModel):
     was_cancelled: bool | None = False
     result: list[_Result]
     lead_time: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    updated_at: Annotated[datetime, AfterValidator(_with_time_zone)] | None = None
+    updated_at: AwareDatetime | None = None
 
 
 class _Task(BaseModel):

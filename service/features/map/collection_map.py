@@ -18,7 +18,6 @@ from cbir.system.threads import checkpoint
 from service.features.map.tsne import (
     FROM_SCRATCH,
     REFINING,
-    Phase,
     count_steps,
     lay_out,
     shrink_to_start,
@@ -137,22 +136,19 @@ def _lay_out_all(gallery: Gallery, rows: Rows, progress: Progress, first: int) -
     sampled = spread_rows(len(rows), first)
     start = shrink_to_start(project_to_plane(gallery, rows))
     if len(sampled) == len(rows):
-        return _with_progress(weights, start, FROM_SCRATCH, progress, 0, count_steps(FROM_SCRATCH))
-    total = count_steps(FROM_SCRATCH) + count_steps(REFINING)
+        return lay_out(weights, start, FROM_SCRATCH, lambda done: progress(done, count_steps(FROM_SCRATCH)))
+    before = count_steps(FROM_SCRATCH)
+    total = before + count_steps(REFINING)
     neighbours = find_neighbours(gallery.vectors(rows[sampled]), gallery.space)
     sample_weights = build_graph(neighbours).weights
     positions = np.full((len(rows), 2), np.nan, np.float32)
-    positions[sampled] = _with_progress(sample_weights, start[sampled], FROM_SCRATCH, progress, 0, total)
+    positions[sampled] = lay_out(
+        sample_weights, start[sampled], FROM_SCRATCH, lambda done: progress(done, total)
+    )
     positions = place_by_neighbours(weights, positions)
     isolated = np.isnan(positions[:, 0])
     positions[isolated] = start[isolated]  # in the middle, from where they are pushed out
-    return _with_progress(weights, positions, REFINING, progress, count_steps(FROM_SCRATCH), total)
-
-
-def _with_progress(
-    weights: Any, start: Floats, phases: tuple[Phase, ...], progress: Progress, before: int, total: int
-) -> Floats:
-    return lay_out(weights, start, phases, lambda done: progress(before + done, total))
+    return lay_out(weights, positions, REFINING, lambda done: progress(before + done, total))
 
 
 def store_map(collection: Collection, computed: StoredMap) -> None:
@@ -183,7 +179,17 @@ def current_places(view: View, stored: StoredMap) -> Floats:
 
 
 def is_outdated(view: View, profile: Profile, stored: StoredMap) -> bool:
-    """Return whether a map is to be computed again: the images have doubled, or the transform was fitted again."""
+    """Return whether a map is to be computed again: the images have doubled, or the transform was fitted again.
+
+    Parameters
+    ----------
+    view : View
+        View of a collection.
+    profile : Profile
+        Its profile.
+    stored : StoredMap
+        The map.
+    """
     rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
     added = np.count_nonzero(~np.isin(view.gallery.ids[rows], stored.numbers))
     return bool(added > len(stored)) or stored.transform != transform_name(view, profile)

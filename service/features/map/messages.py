@@ -20,17 +20,12 @@ class CollectionMap(BaseModel):
         "service cannot compute maps.",
         examples=["ready"],
     )
-    reason: str | None = Field(
-        description='Why there is no map; null for "ready" and "computing".', examples=[None]
-    )
+    reason: str | None = Field(description='Why there is no map; null for "ready" and "computing".')
     job: str | None = Field(
-        description="Name of the job that computes a map now: the first, or a newer one; null without one.",
-        examples=[None],
+        description="Name of the job that computes a map now: the first, or a newer one; null without one."
     )
     done: int = Field(description="Steps that the job has done.", examples=[0])
-    total: int | None = Field(
-        description="Steps of the job; null while it has not begun, and without one.", examples=[None]
-    )
+    total: int | None = Field(description="Steps of the job; null while it has not begun, and without one.")
     generation: int = Field(description="Generation of the collection that the map shows.", examples=[239])
     images: int = Field(description="Number of images that the caller may see.", examples=[13549])
     ids: list[str] = Field(

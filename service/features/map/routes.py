@@ -162,9 +162,7 @@ class MapParameters(CollectionParameters):
 
 
 @blueprint.get("")
-@operation(
-    "map", {200: CollectionMap}, query=MapParameters, problems=(404, 422, 429, 504), python="client.map()"
-)
+@operation("map", {200: CollectionMap}, query=MapParameters, problems=(504,), python="client.map()")
 def get_map() -> Response:
     """Show the images of a collection in two dimensions, similar ones close together.
 
@@ -200,7 +198,7 @@ def get_map() -> Response:
     "map_labels",
     {200: MapLabels},
     query=MapParameters,
-    problems=(404, 422, 504),
+    problems=(504,),
     python='client.map_labels("modality")',
 )
 def get_map_labels(key: KeyInPath) -> Response:
@@ -234,7 +232,7 @@ def get_map_labels(key: KeyInPath) -> Response:
     {200: MapPlaces},
     query=CollectionParameters,
     body={request_params.JSON: MapPlaceRequest},
-    problems=(400, 404, 413, 415, 422, 504),
+    problems=(504,),
     python=f'client.map_places(["{example.IMAGE_ID}"])',
 )
 def post_places() -> Response:
@@ -243,7 +241,6 @@ def post_places() -> Response:
     So the results of a search can be shown on the map, with a query image that is not in the collection among them.
     An unknown id is refused with 404, which names it.
     """
-    request_params.require_json()
     state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
     body = request_params.json_body(MapPlaceRequest)
     handle = state.handle(name)

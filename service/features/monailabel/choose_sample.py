@@ -1,6 +1,7 @@
 """Images that are annotated, and the choice of the one to annotate next."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -74,18 +75,6 @@ def choose_sample(strategy: str, searcher: Searcher) -> Record | None:
     return STRATEGIES[strategy][1](searcher, AnnotatedImages(searcher.collection))
 
 
-def _first(searcher: Searcher, images: AnnotatedImages) -> Record | None:
-    return images.first_open()
-
-
-def _random(searcher: Searcher, images: AnnotatedImages) -> Record | None:
-    return _from_pool(searcher, images, with_centres=False)
-
-
-def _core_set(searcher: Searcher, images: AnnotatedImages) -> Record | None:
-    return _from_pool(searcher, images, with_centres=True)
-
-
 def _from_pool(searcher: Searcher, images: AnnotatedImages, with_centres: bool) -> Record | None:
     """Return the open image farthest from the annotated ones, or without centres a random one."""
     from cbir.gallery.vector_blocks import is_among
@@ -113,7 +102,13 @@ def _from_pool(searcher: Searcher, images: AnnotatedImages, with_centres: bool) 
 Choose = Callable[[Searcher, AnnotatedImages], Record | None]
 
 STRATEGIES: dict[str, tuple[str, Choose]] = {
-    "random": ("A random image among those that are not annotated", _random),
-    "first": ("The image that was added first among those that are not annotated", _first),
-    "core-set": ("The image that looks least like the annotated ones (greedy k-center)", _core_set),
+    "random": ("A random image among those that are not annotated", partial(_from_pool, with_centres=False)),
+    "first": (
+        "The image that was added first among those that are not annotated",
+        lambda _, images: images.first_open(),
+    ),
+    "core-set": (
+        "The image that looks least like the annotated ones (greedy k-center)",
+        partial(_from_pool, with_centres=True),
+    ),
 }

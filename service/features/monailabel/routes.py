@@ -3,7 +3,6 @@
 import json
 import time
 from functools import partial
-from http import HTTPStatus
 from typing import Any, Literal
 
 from flask import Blueprint, Response, g, jsonify, request, send_file
@@ -19,12 +18,13 @@ from cbir.store.records.image_order import parse_order
 from cbir.system.access_rights import Scope
 from cbir.system.addresses import is_uid
 from service.access.audit import log_images
-from service.access.auth import access_control, identify, too_many_failures
+from service.access.auth import access_control, check_failures, identify, unauthorized
 from service.access.caller import actor_name, current_caller
 from service.access.scopes import AccessRule, OpenTo
 from service.access.sessions import make_ticket, ticket_image
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
+from service.collections.label_limits import check_label_change, check_own_filter
 from service.features.monailabel.choose_sample import (
     ANNOTATION,
     FINAL,
@@ -41,10 +41,7 @@ from service.features.monailabel.segmentation_files import (
     store_segmentation,
 )
 from service.http import request_bodies, request_params
-from service.http.problems import problem_response
 from service.http.timeouts import query_deadline
-from service.routes.image_routes import check_own_filter
-from service.routes.label_limits import check_label_change
 
 MAX_SIDE = 4096  # pixels of an image to annotate; larger ones are reduced
 MAX_OBJECTS = 1000  # images of the listing of all
@@ -210,16 +207,11 @@ def post_auth_token() -> Response:
     form = request_bodies.read_form()
     if not control.required:
         return jsonify({"access_token": None, "token_type": None})
-    if wait := control.limiter.seconds_to_wait(request.remote_addr or ""):
-        return too_many_failures(wait)
+    check_failures()
     token = form.get("password", "").strip()
     g.caller, refusal = identify(control, token)
     if refusal:
-        response = problem_response(
-            HTTPStatus.UNAUTHORIZED, f"{refusal}; send a token of cbir as the password"
-        )
-        response.headers["WWW-Authenticate"] = 'Bearer realm="cbir"'
-        return response
+        return unauthorized(f"{refusal}; send a token of cbir as the password")
     return jsonify({"access_token": token, "token_type": "Bearer"})
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
 from cbir.settings import Settings
 from cbir.store.base import collection_folder
-from cbir.system.files import BINARY, OWNER_FILE, private_folder, wait_lock, write_bytes
+from cbir.system.files import private_folder, wait_lock, write_bytes
 from service.http.problems import NotAllowed
-from service.state.sqlite_file import give_to_owner
+from service.state.sqlite_file import give_to_owner, opened_for_owner
 
 SUFFIXES = (".seg.nrrd", ".nrrd", ".nii.gz", ".nii", ".json")
 MAX_SEGMENTATIONS = 16  # of an image
@@ -93,13 +93,9 @@ def _note_files(folder: Path, written: Sequence[str], removed: Sequence[str] = (
 def _only_writer(folder: Path) -> Iterator[None]:
     """Wait until no other thread or process writes segmentations, so that none is counted too late."""
     private_folder(folder)
-    file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
-    try:
-        give_to_owner(file, folder)
+    with opened_for_owner(folder / LOCK, os.O_RDWR | os.O_CREAT) as file:
         wait_lock(file)
         yield
-    finally:
-        os.close(file)
 
 
 def check_segmentations(folder: Path) -> list[str]:

@@ -1,11 +1,12 @@
 """HTTP sessions of `requests` that read answers of a bounded size only and follow no redirects."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import requests
 from requests.adapters import HTTPAdapter
 
 MAX_BYTES = 2**20
+AnySession = TypeVar("AnySession", bound=requests.Session)
 
 
 class BoundedAdapter(HTTPAdapter):
@@ -23,14 +24,8 @@ class BoundedAdapter(HTTPAdapter):
         return response
 
 
-def limit_answers(session: requests.Session) -> None:
-    """Bound the answers that `session` reads."""
+def limit_answers(session: AnySession) -> AnySession:
+    """Bound the answers that `session` reads, and return it."""
     for scheme in ("https://", "http://"):
         session.mount(scheme, BoundedAdapter())
-
-
-def bounded_session() -> requests.Session:
-    """Return a session whose answers are bounded."""
-    session = requests.Session()
-    limit_answers(session)
     return session

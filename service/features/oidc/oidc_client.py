@@ -18,12 +18,12 @@ from itsdangerous import BadSignature, URLSafeTimedSerializer
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from cbir.system.remedies import install_command
-from service.access.id_token import SignatureInvalid, TokenInvalid, valid_claims
 from service.access.security import is_loopback
 from service.access.sessions import User
 from service.access.token_list import MAX_NAME_LENGTH, valid_user_name
+from service.features.oidc.id_token import SignatureInvalid, TokenInvalid, valid_claims
+from service.state.access_rows import signing_key
 from service.state.database import StateDatabase
-from service.state.login_rows import signing_key
 
 if TYPE_CHECKING:
     from authlib.integrations.requests_client import OAuth2Session
@@ -228,14 +228,14 @@ class OidcClient:
             return self._keys[1]
 
     def _fetch(self, address: str) -> dict[str, Any]:
-        from requests import RequestException
+        from requests import RequestException, Session
 
-        from service.features.oidc.bounded_session import bounded_session
+        from service.features.oidc.bounded_session import limit_answers
 
         if time.monotonic() < self._down_until:  # else everyone who logs in would occupy a thread
             raise LoginFailed("the provider does not answer")
         try:
-            with bounded_session() as session:
+            with limit_answers(Session()) as session:
                 answer = session.get(address, timeout=SECONDS, allow_redirects=False)
                 answer.raise_for_status()
                 content = answer.json()
@@ -260,8 +260,7 @@ class OidcClient:
             redirect_uri=redirect_uri,
             code_challenge_method="S256",
         )
-        limit_answers(session)
-        return session
+        return limit_answers(session)
 
 
 def usable_keys(published: dict[str, Any]) -> "KeySet":

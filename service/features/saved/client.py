@@ -55,13 +55,8 @@ class CaseMethods(ServiceConnection):
         limit : int
             Number of cases per request.
         """
-        params: dict[str, Any] = {"words": words, "limit": limit}
-        while True:
-            page = self._fetch(CasePage, "GET", "/v1/cases", params=params, with_collection=False)
-            yield from page.items
-            if page.next is None:
-                return
-            params["cursor"] = page.next
+        params = {"words": words, "limit": limit}
+        return self._all_items(CasePage, "/v1/cases", params, with_collection=False)
 
     def save_case(
         self,
@@ -110,22 +105,10 @@ class CaseMethods(ServiceConnection):
                 for hit in answer.results[:MAX_ANSWERS]
             ],
         }
-        if query is None or image_id is not None:
-            return self._fetch(
-                SavedCase,
-                "POST",
-                "/v1/cases",
-                json=case,
-                **self._as_parameter(),
-            )
-        return self._fetch(
-            SavedCase,
-            "POST",
-            "/v1/cases",
-            files=multipart([query]),
-            data={"case": write_json(case)},
-            **self._as_parameter(),
-        )
+        body: dict[str, Any] = {"json": case}
+        if query is not None and image_id is None:
+            body = {"files": multipart([query]), "data": {"case": write_json(case)}}
+        return self._fetch(SavedCase, "POST", "/v1/cases", **body, **self._as_parameter())
 
     def case(self, case_id: str) -> SavedCase:
         """Return a saved case."""
@@ -193,13 +176,7 @@ class CohortMethods(ServiceConnection):
 
     def cohorts(self, *, limit: int = 50) -> Iterator[CohortSummary]:
         """Iterate over the caller's own cohorts and those that others share, newest first, `limit` per request."""
-        params: dict[str, Any] = {"limit": limit}
-        while True:
-            page = self._fetch(CohortPage, "GET", "/v1/cohorts", params=params, with_collection=False)
-            yield from page.items
-            if page.next is None:
-                return
-            params["cursor"] = page.next
+        return self._all_items(CohortPage, "/v1/cohorts", {"limit": limit}, with_collection=False)
 
     def begin_cohort(
         self,
@@ -234,13 +211,7 @@ class CohortMethods(ServiceConnection):
             "irrelevant": list(irrelevant),
             "where": write_conditions(where),
         }
-        return self._fetch(
-            CohortSummary,
-            "POST",
-            "/v1/cohorts",
-            json=body,
-            **self._as_parameter(),
-        )
+        return self._fetch(CohortSummary, "POST", "/v1/cohorts", json=body, **self._as_parameter())
 
     def cohort(self, cohort_id: str) -> SavedCohort:
         """Return a cohort with its judged images."""

@@ -9,7 +9,7 @@ FEATURE = Feature(
         "service.features.saved.cohorts.routes:blueprint",
         "service.features.saved.page:blueprint",
     ),
-    access="service.features.saved.access:RULES",
+    access="service.features.saved.page:RULES",
     menu=(
         "service.features.saved.page:CASES_PAGE",
         "service.features.saved.page:COHORTS_PAGE",

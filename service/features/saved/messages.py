@@ -144,43 +144,60 @@ class NewCase(CaseContent):
     shared: Shared = False
 
 
-class CaseChange(BaseModel):
-    """Change of a case; what is absent stays."""
+class SavedChange(BaseModel):
+    """Change of a saved case or cohort; what is absent stays."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"shared": True}]})
 
-    title: Title | None = Field(
-        default=None, description="New title of the case.", examples=["Knee, follow-up"]
-    )
+    title: Title | None = Field(default=None, description="New title.", examples=["Knee, follow-up"])
     note: Note | None = Field(
         default=None,
-        description="New note; the old one is replaced.",
+        description="New note in plain text; the old one is replaced.",
         examples=["Compare with the left knee."],
     )
     shared: bool | None = Field(
-        default=None,
-        description="Whether every caller who may use the collection sees the case.",
-        examples=[True],
+        default=None, description="Whether every caller who may use the collection sees it.", examples=[True]
     )
 
 
-class CaseSummary(BaseModel):
-    """Facts about a saved case."""
+class CaseChange(SavedChange):
+    """Change of a case; what is absent stays."""
 
-    id: str = Field(description="Id of the case.", examples=[CASE_ID])
+
+class CohortChange(SavedChange):
+    """Change of a cohort; what is absent stays."""
+
+
+class SavedSummary(BaseModel):
+    """Facts that saved cases and cohorts share."""
+
+    id: str = Field(description="Id of the case or cohort.", examples=[CASE_ID])
     title: Title
     note: Note
     shared: Shared
-    collection: str = Field(description="Name of the collection that was searched.", examples=["knees"])
+    collection: str = Field(description="Name of the collection that is searched.", examples=["knees"])
     owner: str = Field(
-        description="Who saved the case: a user, a token by its id, or service where no tokens are needed.",
+        description="Who saved it: a user, a token by its id, or service where no tokens are needed.",
         examples=["user alice"],
     )
     mine: bool = Field(
-        description="Whether the caller is the owner, who alone can change it.", examples=[True]
+        description="Whether the caller is the owner, who alone can judge and change it.", examples=[True]
     )
     created: str = Field(description="Time of saving (ISO 8601, UTC).", examples=[example.TIME])
     changed: str = Field(description="Time of the last change (ISO 8601, UTC).", examples=[example.TIME])
+
+
+class LinkedImage(BaseModel):
+    """What the collection says of an image now."""
+
+    labels: dict[str, str] = Field(description="Labels of the image.", examples=[example.LABELS])
+    labels_left_out: LabelsLeftOut = False
+    links: Links = Field(description="Addresses of the image.")
+
+
+class CaseSummary(SavedSummary):
+    """Facts about a saved case."""
+
     picture: str | None = Field(
         description="Address of a picture of the query; null for words, and where the image is gone.",
         examples=[f"/v1/cases/{CASE_ID}/picture"],
@@ -194,14 +211,10 @@ class CasePage(BaseModel):
     next: str | None = Field(description="`cursor` of the next page; null on the last one.", examples=["41"])
 
 
-class CaseHit(CaseAnswer):
+class CaseHit(CaseAnswer, LinkedImage):
     """A result of a case, with what the collection says of the image now."""
 
     model_config = ConfigDict(extra="ignore")
-
-    labels: dict[str, str] = Field(description="Labels of the image.", examples=[example.LABELS])
-    labels_left_out: LabelsLeftOut = False
-    links: Links = Field(description="Addresses of the image.")
 
 
 class SavedCase(CaseSummary):
@@ -234,22 +247,6 @@ class NewCohort(BaseModel):
         default=[],
         description="Conditions on labels, as of a search: only images for which they hold are searched.",
         examples=[["modality=CR"]],
-    )
-
-
-class CohortChange(BaseModel):
-    """Change of a cohort; what is absent stays."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"shared": True}]})
-
-    title: Title | None = Field(default=None, description="New title.", examples=["Lateral knees"])
-    note: Note | None = Field(
-        default=None, description="New note in plain text.", examples=["Without implants."]
-    )
-    shared: bool | None = Field(
-        default=None,
-        description="Whether every caller who may use the collection sees the cohort.",
-        examples=[True],
     )
 
 
@@ -291,24 +288,10 @@ class CohortEstimate(BaseModel):
     )
 
 
-class CohortSummary(BaseModel):
+class CohortSummary(SavedSummary):
     """Facts about a cohort."""
 
-    id: str = Field(description="Id of the cohort.", examples=[COHORT_ID])
-    title: Title
-    note: Note
-    shared: Shared
-    collection: str = Field(description="Name of the collection.", examples=["knees"])
     where: list[str] = Field(description="Conditions on labels.", examples=[["modality=CR"]])
-    owner: str = Field(
-        description="Who began it: a user, a token by its id, or service where no tokens are needed.",
-        examples=["user alice"],
-    )
-    mine: bool = Field(
-        description="Whether the caller is the owner, who alone can judge and change.", examples=[True]
-    )
-    created: str = Field(description="Time of its beginning (ISO 8601, UTC).", examples=[example.TIME])
-    changed: str = Field(description="Time of the last change (ISO 8601, UTC).", examples=[example.TIME])
     judged: int = Field(description="Number of judged images that the caller may see.", examples=[240])
     found: int = Field(description="Number of those that belong to the cohort.", examples=[128])
 
@@ -320,14 +303,11 @@ class CohortPage(BaseModel):
     next: str | None = Field(description="`cursor` of the next page; null on the last one.", examples=["41"])
 
 
-class JudgedCohortImage(BaseModel):
+class JudgedCohortImage(LinkedImage):
     """Judged image of a cohort."""
 
     image_id: str = Field(description="Id of the image.", examples=[example.OTHER_IMAGE_ID])
     relevant: bool = Field(description="Whether it belongs to the cohort.", examples=[True])
-    labels: dict[str, str] = Field(description="Labels of the image.", examples=[example.LABELS])
-    labels_left_out: LabelsLeftOut = False
-    links: Links = Field(description="Addresses of the image.")
 
 
 class SavedCohort(CohortSummary):
@@ -336,7 +316,7 @@ class SavedCohort(CohortSummary):
     images: list[JudgedCohortImage] = Field(description="Judged images.")
 
 
-class NextImage(BaseModel):
+class NextImage(LinkedImage):
     """Image to judge next."""
 
     image_id: str = Field(description="Id of the image.", examples=[example.OTHER_IMAGE_ID])
@@ -345,9 +325,6 @@ class NextImage(BaseModel):
         description="Whether it was drawn at random, to test the estimate; else it is among the most probable.",
         examples=[False],
     )
-    labels: dict[str, str] = Field(description="Labels of the image.", examples=[example.LABELS])
-    labels_left_out: LabelsLeftOut = False
-    links: Links = Field(description="Addresses of the image.")
 
 
 class CohortBatch(BaseModel):

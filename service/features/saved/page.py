@@ -7,8 +7,10 @@ from http import HTTPStatus
 from flask import Blueprint, render_template, url_for
 
 from cbir.errors import NotFound
+from cbir.system.access_rights import Scope
 from service.access.audit import log_images
 from service.access.caller import actor_name, has_admin_rights
+from service.access.scopes import AccessRule
 from service.collections.app_state import current_state
 from service.features.saved.cases.pdf_file import can_write_pdf
 from service.features.saved.cases.routes import MAX_LABELS
@@ -29,6 +31,32 @@ from service.pages.page_parts import MenuPage
 blueprint = Blueprint("saved_page", __name__)
 CASES_PAGE = MenuPage("saved_page.show_cases", mark("Cases"), 40, of_collection=False)
 COHORTS_PAGE = MenuPage("saved_page.show_cohorts", mark("Cohorts"), 50, of_collection=False)
+
+RULES = {
+    # Saved cases; the caller's own and shared ones.
+    "GET /cases": AccessRule(Scope.search),
+    "GET /cases/*": AccessRule(Scope.search, "case"),
+    "GET /v1/cases": AccessRule(Scope.search, "cases"),
+    "POST /v1/cases": AccessRule(Scope.search, "save-case"),
+    "GET /v1/cases/*": AccessRule(Scope.search, "case"),
+    "PATCH /v1/cases/*": AccessRule(Scope.search, "change-case"),
+    "DELETE /v1/cases/*": AccessRule(Scope.search, "delete-case"),
+    "GET /v1/cases/*/picture": AccessRule(Scope.search),  # not logged: a page shows dozens
+    "GET /v1/cases/*/export": AccessRule(Scope.search, "export-case"),
+    # Cohorts; the caller's own and shared ones.
+    "GET /cohorts": AccessRule(Scope.search),
+    "GET /cohorts/*": AccessRule(Scope.search),
+    "GET /v1/cohorts": AccessRule(Scope.search, "cohorts"),
+    "POST /v1/cohorts": AccessRule(Scope.search, "begin-cohort"),
+    "GET /v1/cohorts/*": AccessRule(Scope.search, "cohort"),
+    "PATCH /v1/cohorts/*": AccessRule(Scope.search, "change-cohort"),
+    "DELETE /v1/cohorts/*": AccessRule(Scope.search, "delete-cohort"),
+    "POST /v1/cohorts/*/batch": AccessRule(Scope.search, "search"),
+    "POST /v1/cohorts/*/judgements": AccessRule(Scope.search, "judge-cohort"),
+    "POST /v1/cohorts/*/undo": AccessRule(Scope.search, "judge-cohort"),
+    "GET /v1/cohorts/*/estimate": AccessRule(Scope.search, "cohort"),
+    "GET /v1/cohorts/*/export": AccessRule(Scope.search, "export-cohort"),
+}
 
 
 @blueprint.get("/cases")

@@ -61,8 +61,7 @@ class PriorStudyInfo(BaseModel):
     )
     compare: str | None = Field(
         description="Address of both studies side by side in the viewer; null unless the settings name one and both "
-        "studies are DICOM.",
-        examples=[None],
+        "studies are DICOM."
     )
 
 
@@ -104,9 +103,14 @@ def prior_message(priors: "PriorStudies", settings: "Settings", collection: str 
     )
 
 
+def search_page(image_id: str, collection: str | None) -> str:
+    """Return the address of the search page with an image of a collection; None: of the default one."""
+    params = {"image": image_id} | ({"collection": collection} if collection else {})
+    return f"/?{urlencode(params)}"
+
+
 def _study(rank: int, study: "PriorStudy", settings: "Settings", collection: str | None) -> PriorStudyInfo:
     best = study.best
-    params = {"image": best.record.image_id} | ({"collection": collection} if collection else {})
     is_dicom = best.record.format != "nifti"  # whose UIDs are our own
     return PriorStudyInfo(
         rank=rank,
@@ -116,7 +120,7 @@ def _study(rank: int, study: "PriorStudy", settings: "Settings", collection: str
         same_view=best.same_view,
         count=study.count,
         images=[_image(image, settings, collection) for image in study.images],
-        page=f"/?{urlencode(params)}",
+        page=search_page(best.record.image_id, collection),
         compare=compare_link(settings, best.query.study, study.study) if is_dicom else None,
     )
 

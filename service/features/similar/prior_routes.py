@@ -15,6 +15,7 @@ from cbir.store.external_links import compare_link, public_archive_url
 from cbir.store.records.filter_conditions import DicomScope
 from service.access.audit import log_images
 from service.collections.app_state import current_state
+from service.features.similar import dicom_json
 from service.features.similar.messages import PriorAnswer, prior_message
 from service.features.similar.routes import DICOM_JSON, UID, StudyUid, accepted_type
 from service.http.operations import json_response, operation
@@ -22,7 +23,6 @@ from service.http.problems import Malformed
 from service.http.request_params import Where, query_parameters
 from service.http.responses import LabelBudget
 from service.http.timeouts import query_deadline
-from service.routes import dicom_json
 from service.routes.image_routes import CollectionParameters, ImageIdInPath
 
 MAX_STUDIES = 100
@@ -67,7 +67,7 @@ class ImagePriorParameters(PriorParameters):
     "priors",
     {200: PriorAnswer},
     query=ImagePriorParameters,
-    problems=(404, 422, 504),
+    problems=(504,),
     python=f'client.priors("{example.IMAGE_ID}")',
 )
 def get_priors(image_id: ImageIdInPath) -> Response:
@@ -90,7 +90,7 @@ def get_priors(image_id: ImageIdInPath) -> Response:
     "priors_of_study",
     {200: DICOM_JSON, 204: None},
     query=PriorParameters,
-    problems=(400, 404, 406, 504),
+    problems=(406, 504),
     python=f'client.priors_of_study("{example.STUDY_UID}")',
     examples={
         200: [

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable
+from dataclasses import fields
+from functools import partial
 from typing import Annotated, Any
 
 from flask import Blueprint, Response, request
@@ -20,19 +21,19 @@ from service.access.audit import log_images
 from service.access.scopes import AccessRule
 from service.client.messages import SimilarAnswer
 from service.collections.app_state import current_state
+from service.features.similar import dicom_json
 from service.features.similar.similar import SimilarGroups, SimilarRequest, find_similar, similar_message
-from service.http.operations import View, json_response, operation
+from service.http.operations import json_response, operation
 from service.http.problems import Malformed
 from service.http.request_params import MAX_NAME_CHARACTERS, Where, as_list, query_parameters
 from service.http.search_parameters import AsAssignments
 from service.http.timeouts import query_deadline
-from service.routes import dicom_json, metrics_routes
+from service.routes import metrics_routes
 from service.routes.image_routes import CollectionParameters
 
 DICOM_JSON, JSON = "application/dicom+json", "application/json"
 UID = re.compile(r"[0-9.]{1,64}")
 MAX_OFFSET = 10**9
-PROBLEMS = (400, 404, 406, 504)
 
 StudyUid = Annotated[str, Field(description="Study Instance UID.", examples=[example.STUDY_UID])]
 SeriesUid = Annotated[str, Field(description="Series Instance UID.", examples=[example.SERIES_UID])]
@@ -100,17 +101,8 @@ class SimilarParameters(CollectionParameters):
 
     def to_request(self) -> SimilarRequest:
         """Return the request for `find_similar`."""
-        return SimilarRequest(
-            level=self.level,
-            combine=self.combine,
-            exclude=self.exclude,
-            depth=self.depth,
-            rerank=self.rerank,
-            parameters=self.parameters.root,
-            where=tuple(self.where),
-            offset=self.offset,
-            limit=self.limit,
-        )
+        values = {each.name: getattr(self, each.name) for each in fields(SimilarRequest)}
+        return SimilarRequest(**values | {"parameters": self.parameters.root})
 
 
 def _uid(text: str) -> str:
@@ -159,7 +151,7 @@ class SimilarByDicom(SimilarParameters):
     "similar",
     {200: SimilarAnswer},
     query=SimilarByUids,
-    problems=(404, 422, 504),
+    problems=(504,),
     python=f'client.similar("{example.STUDY_UID}")',
 )
 def get_similar() -> Response:
@@ -179,21 +171,19 @@ def get_similar() -> Response:
     return json_response(answer)
 
 
-def _dicom_operation(name: str, python: str) -> Callable[[View], View]:
-    return operation(
-        name,
-        {200: DICOM_JSON, 204: None},
-        query=SimilarByDicom,
-        problems=PROBLEMS,
-        python=python,
-        examples={200: [dicom_json.EXAMPLE]},
-    )
+_dicom_operation = partial(
+    operation,
+    responses={200: DICOM_JSON, 204: None},
+    query=SimilarByDicom,
+    problems=(406, 504),
+    examples={200: [dicom_json.EXAMPLE]},
+)
 
 
 @blueprint.get("/dicomweb/studies/<study>/series/<series>/instances/<instance>/similar")
 @_dicom_operation(
     "similar_to_instance",
-    f'client.similar_to_instance("{example.STUDY_UID}", "{example.SERIES_UID}", "{example.INSTANCE_UID}")',
+    python=f'client.similar_to_instance("{example.STUDY_UID}", "{example.SERIES_UID}", "{example.INSTANCE_UID}")',
 )
 def get_similar_to_instance(study: StudyUid, series: SeriesUid, instance: InstanceUid) -> Response:
     """Find instances, series or studies similar to an instance of a study, as DICOM JSON like that of QIDO-RS.
@@ -205,7 +195,7 @@ def get_similar_to_instance(study: StudyUid, series: SeriesUid, instance: Instan
 
 @blueprint.get("/dicomweb/studies/<study>/series/<series>/similar")
 @_dicom_operation(
-    "similar_to_series", f'client.similar_to_series("{example.STUDY_UID}", "{example.SERIES_UID}")'
+    "similar_to_series", python=f'client.similar_to_series("{example.STUDY_UID}", "{example.SERIES_UID}")'
 )
 def get_similar_to_series(study: StudyUid, series: SeriesUid) -> Response:
     """Find instances, series or studies similar to a series, as DICOM JSON.
@@ -216,7 +206,7 @@ def get_similar_to_series(study: StudyUid, series: SeriesUid) -> Response:
 
 
 @blueprint.get("/dicomweb/studies/<study>/similar")
-@_dicom_operation("similar_to_study", f'client.similar_to_study("{example.STUDY_UID}")')
+@_dicom_operation("similar_to_study", python=f'client.similar_to_study("{example.STUDY_UID}")')
 def get_similar_to_study(study: StudyUid) -> Response:
     """Find instances, series or studies similar to a study, as DICOM JSON.
 

@@ -17,6 +17,7 @@ from cbir.store.records.filter_conditions import DicomScope
 from service.access.caller import public_text
 from service.access.security import allow_frames
 from service.collections.app_state import current_state
+from service.features.similar.messages import search_page
 from service.features.similar.prior_routes import search_priors
 from service.features.similar.routes import SimilarByUids, search_similar
 from service.http import request_params
@@ -40,14 +41,11 @@ def prior_cards(scope: DicomScope, collection: str | None) -> list[dict[str, Any
 def _study_card(searcher: Searcher, study: PriorStudy, collection: str | None) -> dict[str, Any]:
     best = study.best
     links = record_links(searcher.settings, best.record).in_collection(collection)
-    page = (
-        f"/?{urlencode({'image': best.record.image_id} | ({'collection': collection} if collection else {}))}"
-    )
     both = compare_link(searcher.settings, best.query.study, study.study)
     return {
         "title": time_of(study.days_before),
         "thumbnail": links.thumbnail,
-        "address": both or links.viewer or page,
+        "address": both or links.viewer or search_page(best.record.image_id, collection),
         "side_by_side": bool(both),
     }
 
@@ -135,7 +133,6 @@ def _address(**changes: Any) -> str:
 
 def _card(params: EmbedParameters, rank: int, group: ImageGroup) -> dict[str, Any]:
     best = group.best
-    collection = {"collection": params.collection} if params.collection else {}
     counts_images = params.combine is Combination.frequency  # the number of images is the score
     return {
         "rank": rank,
@@ -143,7 +140,7 @@ def _card(params: EmbedParameters, rank: int, group: ImageGroup) -> dict[str, An
         "images": group.count if counts_images or group.count > 1 else None,
         "title": _title(best),
         "thumbnail": best.links.in_collection(params.collection).thumbnail,
-        "address": best.links.viewer or f"/?{urlencode({'image': best.image_id} | collection)}",
+        "address": best.links.viewer or search_page(best.image_id, params.collection),
         "in_viewer": bool(best.links.viewer),
     }
 

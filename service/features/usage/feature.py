@@ -9,7 +9,7 @@ FEATURE = Feature(
     package="service.features.usage",
     page_parts={"search.head": "usage_head.html", "search.questions": "usage_question.html"},
     install="service.features.usage.routes:install_usage",
-    search_hook="service.features.usage.search_hook:HOOK",
+    search_hook="service.features.usage.routes:HOOK",
     tables=("service.features.usage.tables",),
     eraser="service.features.usage.tables:erase_usage",
 )

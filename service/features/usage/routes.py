@@ -1,27 +1,40 @@
-"""Endpoint that takes the events of the search page: an answer was shown, opened or judged."""
+"""Usage log in the service: searches that await their page, and its events: an answer was shown, opened or judged."""
 
 import logging
+import secrets
+from collections import OrderedDict
 from http import HTTPStatus
+from threading import Lock
 from typing import Annotated, Literal
 
-from flask import Blueprint, Flask, current_app
+import numpy as np
+from flask import Blueprint, Flask, Response, current_app, g, request
 from pydantic import BaseModel, ConfigDict, Field
 
 from cbir.errors import NotFound, StorageFull
+from cbir.search import Answer
+from cbir.settings import Settings
 from cbir.system.access_rights import Scope
 from service.access.caller import caller_key
 from service.access.rate_limits import RequestRate
 from service.access.scopes import AccessRule
 from service.collections.app_state import current_state
 from service.features.usage import tables as usage_log
-from service.features.usage.replay_log import RELEVANT, USEFUL
-from service.features.usage.search_hook import EXTENSION, PendingSearches, pending_searches
+from service.features.usage.replay_log import RELEVANT, USEFUL, LoggedSearch
 from service.features.usage.tables import follow_deletions, forget_missing
 from service.http.problems import TooManyRequests
 from service.http.request_params import json_body, require_json
+from service.http.search_parameters import ByImage, SearchParameters
+from service.routes.search_hooks import HookedSearch, SearchHook
 from service.state.database import EXTENSION as STATE
 from service.state.database import StateDatabase, state_database
 from service.state.errors import StateUnavailable
+from service.state.schema import unix_time
+
+EXTENSION = "cbir-usage"
+HEADER = "Usage-Search"  # of a request: "log" asks for an id; of its response: the id
+MAX_PENDING = 1000
+MAX_SHOWN = 100  # answers of a search that are kept
 
 MAX_EVENTS = 50
 BATCHES_PER_MINUTE = 120  # of a caller; the page sends at most one in two seconds
@@ -33,6 +46,92 @@ RULES = {
 }
 blueprint = Blueprint("usage", __name__)
 log = logging.getLogger(__name__)
+
+
+class PendingSearches:
+    """The last searches whose answers no page has reported yet, by id. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._searches: OrderedDict[str, LoggedSearch] = OrderedDict()
+
+    def add(self, search: LoggedSearch) -> None:
+        """Add a search, and drop the oldest beyond the limit."""
+        with self._lock:
+            self._searches[search.search] = search
+            if len(self._searches) > MAX_PENDING:
+                self._searches.popitem(last=False)
+
+    def take(self, search: str) -> LoggedSearch | None:
+        """Remove a search and return it; None if it is not pending."""
+        with self._lock:
+            return self._searches.pop(search, None)
+
+
+def pending_searches() -> PendingSearches:
+    """Return the pending searches of the current app."""
+    pending: PendingSearches = current_app.extensions[EXTENSION]
+    return pending
+
+
+def wants_log(settings: Settings) -> bool:
+    """Return True if the current request is a search of the page, and the log is on."""
+    return settings.usage_log and request.headers.get(HEADER) == "log"
+
+
+def _kind_of(answer: Answer, params: SearchParameters) -> tuple[str, str | None]:
+    """Return the kind of the query, and its id if it is a whole image of the collection."""
+    uploaded = isinstance(params, ByImage)
+    if params.examples or g.get("usage_several") or answer.query.format in ("text", "vector"):
+        return "other", None
+    if getattr(params, "region", None):
+        return "upload" if uploaded else "region", None
+    if answer.query.image_id:
+        return "image", answer.query.image_id
+    return "upload" if uploaded else "other", None
+
+
+class LoggedSearches(SearchHook):
+    """Keeps a search until the page reports that it has shown the answer."""
+
+    def describe(self, search: HookedSearch) -> None:
+        """Set the vector of a single image aside, if the log keeps vectors."""
+        settings, queries = search.searcher.settings, search.queries
+        g.usage_several = len(queries) > 1
+        if g.usage_several or not settings.usage_vectors or not wants_log(settings):
+            return
+        descriptor = search.searcher.collection.profile.load_descriptor(settings.device)
+        search.queries = [queries[0].described(descriptor)]
+        g.usage_vector = np.asarray(search.queries[0].features, np.float32)
+
+    def note_response(self, response: Response, answer: Answer, params: SearchParameters) -> None:
+        """Keep a search of images of this service, and give the page that gets `response` its id."""
+        state = current_state()
+        if answer.sites is not None or not answer.results or not wants_log(state.settings):
+            return
+        handle = state.handle(params.collection)
+        kind, image = _kind_of(answer, params)
+        search = LoggedSearch(
+            search=secrets.token_urlsafe(16),
+            time=unix_time(),
+            collection=handle.name,
+            profile=handle.searcher().collection.profile.hash,
+            method=answer.rerank.method,
+            parameters=answer.rerank.parameters,
+            k=params.k,
+            kind=kind,
+            query_image=image,
+            vector=g.get("usage_vector") if kind in ("region", "upload") else None,
+            filters=len(params.where) + (params.exclude_patient is not None),
+            grouped=params.group_by is not None,
+            judgements=len(params.feedback),
+            answers=tuple(hit.image_id for hit in answer.results[:MAX_SHOWN]),
+        )
+        pending_searches().add(search)
+        response.headers[HEADER] = search.search
+
+
+HOOK = LoggedSearches()
 
 
 class UsageEvent(BaseModel):

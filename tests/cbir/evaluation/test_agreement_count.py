@@ -16,7 +16,7 @@ from cbir import rerank
 from cbir.evaluation.auto_choice import LEAST_LABELLED, update_choice
 from cbir.evaluation.labelled_rows import LabelledRows, count_agreement, most_frequent, rising_blocks
 from cbir.gallery.gallery import Gallery
-from cbir.rerank.auto import LEAST_IMAGES, AutoChoice, read_choice
+from cbir.rerank import LEAST_IMAGES, AutoChoice, read_choice
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection

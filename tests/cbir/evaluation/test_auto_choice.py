@@ -14,7 +14,7 @@ from cbir.evaluation import auto_choice
 from cbir.evaluation.auto_choice import LEAST_LABELLED, LEAST_QUERIES, best_candidate, choose, update_choice
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
 from cbir.gallery.gallery import rank
-from cbir.rerank.auto import CANDIDATES, default_choice, read_choice
+from cbir.rerank import CANDIDATES, default_choice, read_choice
 from cbir.search import Request, Searcher
 from cbir.search.query_parts import UNSEEN_REASON
 from cbir.store import Collection

@@ -12,10 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from cbir.evaluation import auto_update
-from cbir.evaluation.auto_choice import LEAST_LABELLED, choose, update_choice
-from cbir.evaluation.auto_update import ChoiceUpdater, choice_is_due, update_when_due
-from cbir.rerank.auto import AutoChoice, read_choice
+from cbir.evaluation import auto_choice
+from cbir.evaluation.auto_choice import (
+    LEAST_LABELLED,
+    ChoiceUpdater,
+    choice_is_due,
+    choose,
+    update_choice,
+    update_when_due,
+)
+from cbir.rerank import AutoChoice, read_choice
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from tests.cbir.evaluation.test_auto_choice import filled
@@ -90,7 +96,7 @@ def test_update_keeps_the_label(tmp_path: Path) -> None:
 def test_update_waits_for_another_writer(collection: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     add(collection, COUNT, 2 * COUNT)
     busy = collection.writer("another")
-    monkeypatch.setattr(auto_update.time, "sleep", lambda _: busy.__exit__(None, None, None))
+    monkeypatch.setattr(auto_choice.time, "sleep", lambda _: busy.__exit__(None, None, None))
     busy.__enter__()
     update_when_due(collection.folder)
     assert stored(collection).images == 2 * COUNT
@@ -106,7 +112,7 @@ def test_update_ends_though_the_collection_doubles_meanwhile(
         add(opened, 2 * COUNT, 4 * COUNT)
         return choice
 
-    monkeypatch.setattr(auto_update, "choose", choose_slowly)
+    monkeypatch.setattr(auto_choice, "choose", choose_slowly)
     update_when_due(collection.folder)
     assert stored(collection).images == 2 * COUNT
     assert choice_is_due(collection)
@@ -123,7 +129,7 @@ def test_update_keeps_a_choice_made_meanwhile(
             writer.set_auto(replace(choice, reason="made meanwhile").to_json())
         return choice
 
-    monkeypatch.setattr(auto_update, "choose", choose_late)
+    monkeypatch.setattr(auto_choice, "choose", choose_late)
     update_when_due(collection.folder)
     assert stored(collection).reason == "made meanwhile"
 
@@ -149,7 +155,7 @@ def test_a_failure_is_logged_and_not_repeated_at_once(
 ) -> None:
     add(collection, COUNT, 2 * COUNT)
     updater = ChoiceUpdater()
-    monkeypatch.setattr(auto_update.sys, "executable", "/bin/false")
+    monkeypatch.setattr(auto_choice.sys, "executable", "/bin/false")
     with caplog.at_level(logging.WARNING):
         updater.wake(collection)
         wait_until(lambda: not updater._running)
@@ -162,8 +168,8 @@ def test_a_failure_is_logged_and_not_repeated_at_once(
 def test_the_process_ends_when_another_than_the_service_is_its_parent(collection: Collection) -> None:
     add(collection, COUNT, 2 * COUNT)
     with collection.writer("another"):  # which it would wait for
-        command = [sys.executable, "-m", "cbir.evaluation.auto_update", str(collection.folder), "0"]
-        assert subprocess.run(command, timeout=400).returncode == auto_update.ORPHANED
+        command = [sys.executable, "-m", "cbir.evaluation.auto_choice", str(collection.folder), "0"]
+        assert subprocess.run(command, timeout=400).returncode == auto_choice.ORPHANED
 
 
 @pytest.mark.slow

@@ -12,15 +12,15 @@ from typer.testing import CliRunner
 
 from cbir.api.main import app
 from cbir.errors import InvalidInput
-from cbir.evaluation.datasets.irma.codes import AXIS_SLICES, CodeTree, code_digits, parse_code
-from cbir.evaluation.datasets.irma.label_files import read_answered_codes, read_true_codes
-from cbir.evaluation.irma.code_error import (
+from cbir.evaluation.code_error import (
     ErrorRule,
     code_errors,
     compare_codes,
     prepare_truth,
     trivial_answers,
 )
+from cbir.evaluation.datasets.irma.codes import AXIS_SLICES, CodeTree, code_digits, parse_code
+from cbir.evaluation.datasets.irma.label_files import read_answered_codes, read_true_codes
 from tests.cbir.evaluation.datasets.small_tree import SMALL_TREE, published
 
 EXAMPLES = [  # true code, answer, what the organisers' program gives

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cbir.evaluation.datasets.irma.codes import CodeTree
-from cbir.evaluation.irma.code_error import ErrorRule, code_errors, prepare_truth
-from cbir.evaluation.irma.code_voting import (
+from cbir.evaluation.code_error import ErrorRule, code_errors, prepare_truth
+from cbir.evaluation.code_voting import (
     NeighbourLabels,
     VotingSetting,
     class_decisions,
@@ -19,6 +18,7 @@ from cbir.evaluation.irma.code_voting import (
     label_shares,
     tune_voting,
 )
+from cbir.evaluation.datasets.irma.codes import CodeTree
 from tests.cbir.evaluation.datasets.small_tree import SMALL_TREE
 
 CODES = ["1121-110-411-700", "1121-120-414-700", "1121-120-942-400", "1123-127-500-000", "1121-12f-460-443"]

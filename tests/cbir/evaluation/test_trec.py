@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hn
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.run_files import iter_run, qrel_lines, run_lines, strictly_falling, trec_word
+from cbir.evaluation.run_files import RunFile, qrel_lines, run_lines, strictly_falling, trec_word
 from cbir.system.files import atomic_text
 
 floats = st.floats(-(2.0**100), 2.0**100, width=32)
@@ -60,17 +60,18 @@ def test_what_was_written_is_read(tmp_path):
     path.write_text(
         "\n".join(run_lines("p", images, scores, "x") + run_lines("q", images[:1], scores[:1], "x"))
     )
-    (p, p_images, p_scores), (q, q_images, _) = iter_run(path)
-    assert (p, p_images, q, q_images) == ("p", images, "q", ["i0"])
-    np.testing.assert_array_equal(p_scores, strictly_falling(scores))
+    run = RunFile(path)
+    assert run.queries == ["p", "q"]
+    assert (run.answers("p").images, run.answers("q").images) == (images, ["i0"])
+    np.testing.assert_array_equal(run.answers("p").scores.astype(np.float32), strictly_falling(scores))
 
 
 @pytest.mark.parametrize("line", ["q Q0 a 1 0.5", "q Q0 a 1 high x", ""])
 def test_a_damaged_run_is_named_with_its_line(tmp_path, line):
     path = tmp_path / "a.run"
     path.write_text(f"q Q0 a 1 0.5 x\n{line}\n")
-    with pytest.raises(InvalidInput, match="line 2"):
-        list(iter_run(path))
+    with pytest.raises(InvalidInput, match=r"a\.run"):
+        RunFile(path).answers("q")
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):

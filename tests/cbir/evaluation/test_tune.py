@@ -9,8 +9,7 @@ from sklearn.metrics import average_precision_score
 from cbir.errors import InvalidInput
 from cbir.evaluation.metrics.rank_metrics import average_precision
 from cbir.evaluation.tune import METHODS, setting_advice, tune_profile, tune_svm
-from cbir.rerank import get_tuned, reranker_class
-from cbir.rerank.auto import default_choice
+from cbir.rerank import default_choice, get_tuned, reranker_class
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.base.profile import PROJECTED_EPRF

@@ -3,7 +3,7 @@
 import pytest
 
 from cbir import rerank
-from cbir.rerank.auto import CANDIDATES, MUTUAL, OF_HUANG2012, AutoChoice, default_choice, read_choice
+from cbir.rerank import CANDIDATES, MUTUAL, OF_HUANG2012, AutoChoice, default_choice, read_choice
 
 
 def test_a_stored_choice_is_read_back() -> None:

@@ -16,7 +16,7 @@ from cbir.learn.models import scoring_network
 from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.severity import sampled_ranker
 from cbir.learn.severity.severity_rankers import ValueRanker
-from cbir.learn.training.training_loop import run_training_loop
+from cbir.learn.training.fine_tuning import run_training_loop
 from cbir.system import device, device_failure
 from tests.cbir.system.device_errors import ERRORS, failing
 

@@ -16,12 +16,12 @@ from cbir.descriptors.encoders import built_in, device_encoder, device_network, 
 from cbir.descriptors.encoders.add_encoder import add_encoder
 from cbir.descriptors.encoders.device_encoder import FEWEST, LEAST_COSINE, least_cosine
 from cbir.descriptors.encoders.device_network import DeviceNetwork, read_known_graph
-from cbir.descriptors.encoders.encoder_card import EncoderCard, VolumeInput
+from cbir.descriptors.encoders.encoder_files import EncoderCard, VolumeInput
 from cbir.descriptors.encoders.encoder_network import EncoderNetwork, normalise_pixels
 from cbir.descriptors.encoders.network_writers import InflatedResNet
 from cbir.descriptors.encoders.onnx_messages import write_model, write_node, write_tensor
 from cbir.descriptors.network_descriptors import Concatenated, EncoderDescriptor, encoder_descriptor_name
-from cbir.descriptors.networks.onnx_session import open_onnx_session
+from cbir.descriptors.networks.model_card import open_onnx_session
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import DeviceFailed, InvalidInput, UndescribableImage
 from cbir.images import Image

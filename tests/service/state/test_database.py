@@ -14,11 +14,13 @@ from cbir import settings
 from cbir.errors import StorageFull
 from service.app import create_app
 from service.state import schema
+from service.state.access_rows import tokens
 from service.state.database import StateDatabase, open_state
 from service.state.errors import StateUnavailable
 from service.state.schema import Migration
 from service.state.sqlite_file import FILE
 from tests.service.conftest import ONLY_FILE, problem
+from tests.service.earlier_states import return_to_first_version
 
 pytestmark = pytest.mark.usefixtures("each_database")
 
@@ -133,6 +135,16 @@ def test_migration_runs_once(state: Path, shelves: Table, monkeypatch: pytest.Mo
     monkeypatch.setattr(schema, "MIGRATIONS", (longer,))
     with pytest.raises(StateUnavailable, match="newer version of cbir"):
         count(open_state(settings.load(state_folder=state)), shelves)
+
+
+def test_state_of_version_1_0_is_upgraded(each_database: str, state: Path) -> None:
+    active = settings.load(state_folder=state)
+    with open_state(active).writing() as connection:
+        return_to_first_version(connection)
+    upgraded = open_state(active)
+    assert upgraded.problems() == []
+    with upgraded.reading() as connection:
+        assert connection.execute(select(tokens.c.made_by)).all() == []
 
 
 def test_new_database_skips_migrations(state: Path, monkeypatch: pytest.MonkeyPatch, shelves: Table) -> None:

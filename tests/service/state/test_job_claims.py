@@ -4,18 +4,17 @@ import datetime
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 
 from cbir import settings
+from indexer.index_progress import JobProgress
 from service.jobs import stored_jobs
 from service.jobs.job_claims import (
     MAX_ATTEMPTS,
     JobClaim,
-    JobProgressRow,
     JobResult,
     claim_job,
     claimable_jobs,
@@ -40,14 +39,13 @@ from service.jobs.stored_jobs import (
 from service.state.database import StateDatabase, open_state
 from service.state.schema import database_time
 from tests.postgresql_server import PostgresqlServer
-from tests.service.earlier_states import forget_sums
 
 pytestmark = pytest.mark.usefixtures("each_database")
 
 LONG_MS = 60_000
 SHORT_MS = 30
-NOTHING = JobProgressRow(0, None, 0, None)
-DONE = JobResult("done", NOTHING, {"indexed": 1}, {"indexed": 1}, None, None)
+NOTHING = JobProgress(0, None, 0)
+DONE = JobResult("done", NOTHING, None, {"indexed": 1}, {"indexed": 1}, None, None)
 
 
 @pytest.fixture
@@ -138,10 +136,10 @@ def test_lease_that_is_not_renewed_ends(database: StateDatabase) -> None:
     lost = claim(database, SHORT_MS)
     assert job(database, name).state == "running"
     until(lambda: job(database, name).state == "waiting")
-    assert renew_claim(database, lost, NOTHING, LONG_MS) is None  # too late, though no one else has it
+    assert renew_claim(database, lost, NOTHING, None, LONG_MS) is None  # too late, though no one else has it
     again = claim(database)
     assert (again.job, job(database, name).attempts) == (name, 2)
-    assert renew_claim(database, lost, JobProgressRow(9, 9, 9, [{"path": "x"}]), LONG_MS) is None
+    assert renew_claim(database, lost, JobProgress(9, 9, 9), [{"path": "x"}], LONG_MS) is None
     assert not finish_job(database, lost, DONE)
     hand_back(database, lost)
     assert (job(database, name).state, job(database, name).done) == ("running", 0)
@@ -156,8 +154,8 @@ def test_renewed_lease_goes_on(database: StateDatabase) -> None:
     with database.reading() as connection:
         claimed = database_time(connection)
     refused = [{"path": "a.txt", "reason": "no image"}]
-    assert renew_claim(database, running, JobProgressRow(3, 10, 1, refused), LONG_MS) is False
-    assert renew_claim(database, running, JobProgressRow(4, 10, 1, None), LONG_MS) is False
+    assert renew_claim(database, running, JobProgress(3, 10, 1), refused, LONG_MS) is False
+    assert renew_claim(database, running, JobProgress(4, 10, 1), None, LONG_MS) is False
     row = job(database, name)
     assert (row.done, row.total, row.refused, row.refused_files) == (4, 10, 1, refused)
     with database.reading() as connection:
@@ -201,7 +199,7 @@ def test_cancel(database: StateDatabase) -> None:
     assert mine.job == running
     assert request_cancel(database, running) is None
     assert job(database, running).state == "running"  # its worker is told by the next renewal
-    assert renew_claim(database, mine, NOTHING, LONG_MS) is True
+    assert renew_claim(database, mine, NOTHING, None, LONG_MS) is True
     claim(database, SHORT_MS)
     until(lambda: job(database, lost).state == "waiting")
     assert request_cancel(database, lost) is None
@@ -260,7 +258,7 @@ def test_clocks_of_machines_do_not_matter(
     monkeypatch.setattr(datetime, "datetime", Skewed)
     assert claimable_jobs(database)[0] == []
     assert job(database, name).state == "running"
-    assert renew_claim(database, mine, NOTHING, LONG_MS) is False
+    assert renew_claim(database, mine, NOTHING, None, LONG_MS) is False
     other = add(database)
     created = [datetime.datetime.fromisoformat(job(database, each).created) for each in (name, other)]
     assert abs((created[1] - created[0]).total_seconds()) < 60
@@ -304,7 +302,7 @@ def test_history_is_bounded_and_loses_no_job_that_has_not_ended(
 def test_names_of_files_are_forgotten(database: StateDatabase) -> None:
     name, waiting = add(database), add(database)
     named = DONE._replace(
-        state="failed", progress=JobProgressRow(1, 1, 1, [{"path": "Doe.png", "reason": "none"}]),
+        state="failed", progress=JobProgress(1, 1, 1), refused_files=[{"path": "Doe.png", "reason": "none"}],
         error="Doe", public_error="the job failed",
     )  # fmt: skip
     assert finish_job(database, claim(database), named)
@@ -327,44 +325,3 @@ def test_only_so_many_jobs_wait_and_a_map_only_once(database: StateDatabase) -> 
     assert add_job(database, new, 1, once=True) == name
     finish_job(database, running, DONE)
     assert add_job(database, new, 1, once=True) not in (None, name)
-
-
-OLD_TABLES = (
-    "CREATE TABLE schema_version (version {whole} NOT NULL PRIMARY KEY)",
-    "INSERT INTO schema_version VALUES (0)",
-    "CREATE TABLE jobs (number {number}, job TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, collection TEXT NOT NULL, "
-    "state TEXT NOT NULL, created TEXT NOT NULL, ended TEXT, done {whole} NOT NULL, total {whole}, "
-    "refused {whole} NOT NULL, summary JSON, error TEXT, renewed {whole} NOT NULL)",
-    "INSERT INTO jobs (job, kind, collection, state, created, ended, done, refused, summary, renewed) VALUES "
-    "('a', 'index', 'knees', 'done', '2026-03-02T09:41:10+00:00', '2026-03-02T09:42:10+00:00', 7, 1, '{{}}', 1772), "
-    "('b', 'index', 'knees', 'running', '2026-03-02T09:41:10+00:00', NULL, 7, 1, NULL, 1772), "
-    "('c', 'map', 'knees', 'waiting', '2026-03-02T09:41:10+00:00', NULL, 0, 0, NULL, 1772)",
-)
-
-
-def test_tables_of_the_first_version_are_upgraded(each_database: str, state: Path) -> None:
-    """The jobs that had not ended then have no stored request: they have failed."""
-    old = open_state(settings.load(state_folder=state))
-    types = {"whole": "INTEGER", "number": "INTEGER NOT NULL PRIMARY KEY"}
-    if each_database == "postgresql":
-        types = {"whole": "BIGINT", "number": "BIGSERIAL NOT NULL PRIMARY KEY"}
-    with old.writing() as connection:  # makes the newest tables
-        if each_database == "sqlite":
-            forget_sums(connection)
-        for table in ("jobs", "job_files", "job_workers", "schema_version"):
-            connection.exec_driver_sql(f"DROP TABLE {table}")
-        connection.exec_driver_sql("ALTER TABLE tokens DROP COLUMN made_by")
-        for statement in OLD_TABLES:
-            connection.exec_driver_sql(statement.format(**types))
-    upgraded = open_state(settings.load(state_folder=state))
-    assert upgraded.problems() == []
-    rows = {row.job: row for row in load_jobs(upgraded)}
-    assert [(name, rows[name].state) for name in "abc"] == [("a", "done"), ("b", "failed"), ("c", "failed")]
-    assert "start it again" in (rows["b"].error or "")
-    assert (rows["a"].error, rows["a"].attempts, rows["a"].refused_files) == (None, 0, [])
-    name = add(upgraded, "lane")
-    assert claim(upgraded).job == name
-    second = add(upgraded, "lane")
-    with pytest.raises(IntegrityError), upgraded.writing() as connection:
-        connection.execute(update(jobs).where(jobs.c.job == second).values(state="running"))
-    assert request_retry(upgraded, "b") == "forgotten"

@@ -20,10 +20,10 @@ from service.access.sessions import Sessions, User
 from service.access.token_stores import Scope, SharedTokens, TokenStore
 from service.features.saved.cases.tables import QueryPicture, Viewer, add_case, list_cases, read_picture
 from service.jobs.stored_jobs import NewJob, add_job, load_jobs
-from service.state import schema, token_rows
+from service.state import access_rows, schema
+from service.state.access_rows import StoredSession, add_session, find_session, signing_key
 from service.state.database import StateDatabase, open_state
 from service.state.errors import StateUnavailable
-from service.state.login_rows import StoredSession, add_session, find_session, signing_key
 from service.state.postgresql import CONNECTING
 from service.state.request_counts import CountKey, add_counts, load_counts
 from tests.postgresql_server import USER, PostgresqlServer
@@ -102,9 +102,9 @@ def test_without_psycopg_one_line_says_what_to_install(address: str) -> None:
 
 
 def test_schemas_keep_services_apart(postgresql: PostgresqlServer, address: str, tmp_path: Path) -> None:
-    token_rows.save_use(opened(), "1a2b3c4d", 5)
+    access_rows.save_use(opened(), "1a2b3c4d", 5)
     other = open_state(settings.load(state_database=postgresql.new_schema()))
-    assert (token_rows.load_uses(other), token_rows.load_uses(opened())) == ({}, {"1a2b3c4d": 5})
+    assert (access_rows.load_uses(other), access_rows.load_uses(opened())) == ({}, {"1a2b3c4d": 5})
     assert not settings.load().state_folder.exists()
 
 
@@ -115,7 +115,7 @@ def test_user_who_may_create_nothing_uses_what_exists(postgresql: PostgresqlServ
         connection.execute(text(f"GRANT USAGE ON SCHEMA {name} TO {name}"))
         connection.execute(text(f"GRANT ALL ON ALL TABLES IN SCHEMA {name} TO {name}"))
     limited = open_state(settings.load(state_database=address.replace("//postgres@", f"//{name}@")))
-    token_rows.save_use(limited, "1a2b3c4d", 5)
+    access_rows.save_use(limited, "1a2b3c4d", 5)
     absent = f"{postgresql.new_schema()}".replace("//postgres@", f"//{name}@")
     with pytest.raises(StateUnavailable, match="permission denied for database") as caught:
         open_state(settings.load(state_database=absent)).check()
@@ -143,19 +143,19 @@ def test_services_that_start_at_once_create_the_tables_once(address: str) -> Non
 
 def test_text_that_the_server_cannot_store_is_the_callers_error(address: str) -> None:
     with pytest.raises(InvalidInput, match="NUL"):
-        token_rows.save_use(opened(), "\0", 5)
+        access_rows.save_use(opened(), "\0", 5)
 
 
 def test_times_after_2038(address: str) -> None:
-    token_rows.save_use(opened(), "1a2b3c4d", 2**33)
-    assert token_rows.load_uses(opened()) == {"1a2b3c4d": 2**33}
+    access_rows.save_use(opened(), "1a2b3c4d", 2**33)
+    assert access_rows.load_uses(opened()) == {"1a2b3c4d": 2**33}
 
 
 def test_deleted_rows_are_vacuumed(address: str) -> None:
     database = opened()
-    token_rows.save_use(database, "1a2b3c4d", 5)
+    access_rows.save_use(database, "1a2b3c4d", 5)
     with database.writing() as connection:
-        connection.execute(token_rows.uses.delete())
+        connection.execute(access_rows.uses.delete())
     database.drop_old_rows()
     with database.reading() as connection:
         size = "SELECT pg_relation_size('token_uses')"
@@ -188,14 +188,14 @@ def test_wrong_tokens_are_counted_over_all_services(address: str) -> None:
 def test_old_failures_and_those_beyond_the_limit_are_forgotten(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from service.state import login_rows
+    from service.state import access_rows
 
     database, now = opened(), 1_800_000_000
-    monkeypatch.setattr(login_rows, "unix_time", lambda: now)
-    counts = [login_rows.add_failure(database, network, 60, 2) for network in "aabcac"]
+    monkeypatch.setattr(access_rows, "unix_time", lambda: now)
+    counts = [access_rows.add_failure(database, network, 60, 2) for network in "aabcac"]
     assert counts == [1, 2, 1, 1, 1, 2]  # c drops a, the third a drops b
-    monkeypatch.setattr(login_rows, "unix_time", lambda: now + 60)
-    assert login_rows.add_failure(database, "c", 60, 2) == 1
+    monkeypatch.setattr(access_rows, "unix_time", lambda: now + 60)
+    assert access_rows.add_failure(database, "c", 60, 2) == 1
     with database.reading() as connection:
         assert connection.execute(text("SELECT network FROM failed_attempts")).scalars().all() == ["c"]
 
@@ -285,7 +285,7 @@ def test_parameters_of_the_address_are_passed_on(postgresql: PostgresqlServer) -
 
 def test_a_dump_brings_the_state_back(postgresql: PostgresqlServer, address: str, tmp_path: Path) -> None:
     database, dump = opened(), tmp_path / "cbir.dump"
-    token_rows.save_use(database, "1a2b3c4d", 5)
+    access_rows.save_use(database, "1a2b3c4d", 5)
     name = address.rpartition("=")[2]
     place = ["-h", str(postgresql.folder), "-U", USER]
     program = postgresql.programs / "pg_dump"
@@ -294,13 +294,13 @@ def test_a_dump_brings_the_state_back(postgresql: PostgresqlServer, address: str
         check=True,
         timeout=60,
     )
-    token_rows.save_use(database, "1a2b3c4d", 6)
-    token_rows.save_use(database, "5e6f7a8b", 6)
+    access_rows.save_use(database, "1a2b3c4d", 6)
+    access_rows.save_use(database, "5e6f7a8b", 6)
     program = postgresql.programs / "pg_restore"
     subprocess.run(
         [program, *place, "--clean", "--if-exists", f"--dbname={USER}", dump], check=True, timeout=60
     )
-    assert token_rows.load_uses(opened()) == {"1a2b3c4d": 5}
+    assert access_rows.load_uses(opened()) == {"1a2b3c4d": 5}
 
 
 def test_newer_database_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

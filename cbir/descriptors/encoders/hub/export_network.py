@@ -15,11 +15,10 @@ from tokenizers.normalizers import Normalizer
 from torch import nn
 
 from cbir.descriptors.encoders import MASK, TOKENS, VECTOR
-from cbir.descriptors.encoders.encoder_card import EncoderInput, TextCard
-from cbir.descriptors.encoders.encoder_files import LARGEST_NETWORK, TextFiles
+from cbir.descriptors.encoders.encoder_files import EncoderInput, TextCard, TextFiles
 from cbir.descriptors.encoders.encoder_network import normalise_pixels, run_session
 from cbir.descriptors.encoders.hub.hub_network import HubText
-from cbir.descriptors.networks.onnx_session import open_onnx_session
+from cbir.descriptors.networks.model_card import LARGEST_NETWORK, open_onnx_session
 from cbir.errors import InvalidInput
 
 INPUT, OUTPUT = "images", "features"

@@ -5,11 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from cbir.descriptors.encoders import HubAddress
-from cbir.descriptors.encoders.add_encoder import check_name, check_values, store_new
-from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput
+from cbir.descriptors.encoders.add_encoder import check_name, check_values, store_new, validated
+from cbir.descriptors.encoders.encoder_files import EncoderCard, EncoderInput, EncoderOutput
 from cbir.descriptors.encoders.encoder_network import EncoderNetwork
 from cbir.descriptors.encoders.hub.export_network import (
     OUTPUT,
@@ -24,12 +22,12 @@ from cbir.descriptors.encoders.hub.hub_network import (
     HubNetwork,
     NetworkFiles,
     fetch_network_files,
-    file_sha256,
     first_line,
     open_network_files,
 )
-from cbir.descriptors.networks.onnx_session import open_onnx_session
+from cbir.descriptors.networks.model_card import open_onnx_session
 from cbir.errors import CbirError, InvalidInput
+from cbir.system.files import file_sha256
 
 MOST_VALUES = 5120  # of a map, unless the user gives a grid: projections of more take long to fit
 
@@ -163,17 +161,8 @@ def _output(network: HubNetwork, shape: EncoderInput, grid: int | None) -> Encod
 
 
 def _card(name: str, network: HubNetwork, shape: EncoderInput, output: EncoderOutput) -> EncoderCard:
-    try:
-        return EncoderCard(
-            name=name,
-            title=network.title,
-            description=network.description,
-            source=network.source,
-            sha256=file_sha256(network.weights),
-            licence=network.licence,
-            input=shape,
-            outputs=(output,),
-        )
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InvalidInput(f"card: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    fields = {field: getattr(network, field) for field in ("title", "description", "source", "licence")}
+    sha256 = file_sha256(network.weights)
+    return validated(
+        EncoderCard, fields | {"name": name, "sha256": sha256, "input": shape, "outputs": (output,)}
+    )

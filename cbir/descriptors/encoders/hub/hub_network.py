@@ -1,6 +1,5 @@
 """Pretrained networks as the hubs' libraries load them, and their files: in the hub's cache, or the user's folder."""
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -14,8 +13,9 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from cbir.descriptors.encoders import HubAddress
-from cbir.descriptors.encoders.encoder_card import EncoderInput
+from cbir.descriptors.encoders.encoder_files import EncoderInput
 from cbir.errors import InvalidInput
+from cbir.system.files import file_sha256
 
 Fit = Literal["squash", "letterbox", "crop"]
 
@@ -62,12 +62,6 @@ class HubNetwork:
     licence: str = "unknown"
     description: str = ""
     load_text: Callable[[], HubText] | None = None
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def make_input(

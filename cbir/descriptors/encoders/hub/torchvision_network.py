@@ -9,10 +9,11 @@ import torchvision.models
 from torch import Tensor, nn
 
 from cbir.descriptors.encoders import HubAddress
-from cbir.descriptors.encoders.hub.hub_network import HubNetwork, file_sha256, make_input
+from cbir.descriptors.encoders.hub.hub_network import HubNetwork, make_input
 from cbir.descriptors.networks.backbones import modernise_names
 from cbir.descriptors.networks.model_files import load_weights_into, read_state_dict
 from cbir.errors import InvalidInput
+from cbir.system.files import file_sha256
 
 # Modules whose input or output is the last map, the first that a network has and that gives a map; then a vector
 _CUTS = (("avgpool", "input"), ("features", "output"), ("layers", "output"), ("conv5", "output"),

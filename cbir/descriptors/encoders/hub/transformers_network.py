@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
 
 from cbir.descriptors.encoders import HubAddress
-from cbir.descriptors.encoders.encoder_card import EncoderInput
+from cbir.descriptors.encoders.encoder_files import EncoderInput
 from cbir.descriptors.encoders.hub.export_network import set_length
 from cbir.descriptors.encoders.hub.hub_network import Fit, HubNetwork, HubText, NetworkFiles, make_input
 from cbir.errors import InvalidInput

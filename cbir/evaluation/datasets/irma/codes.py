@@ -7,16 +7,15 @@ from itertools import accumulate
 from pathlib import Path
 
 from cbir.errors import InvalidInput
+from cbir.system.files import os_errors
 
 MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_lines(path: Path) -> tuple[list[str], str | None]:
     """Return the lines, and a remark if the file is not UTF-8. Raises InvalidInput if it is not a text."""
-    try:
+    with os_errors(f"{path} cannot be read"):
         data = path.read_bytes()
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
     if data.startswith(MARKS):
         return _lines(data.decode("utf-16", errors="replace")), f"{path.name} is UTF-16"
     if b"\0" in data:

@@ -15,7 +15,7 @@ from cbir.evaluation.datasets.irma.codes import AXES, DIGITS
 from cbir.evaluation.datasets.irma.label_files import MISSING
 from cbir.evaluation.datasets.phantoms import draw_phantom, phantom_classes
 from cbir.images.scaling import encode_image
-from cbir.system.files import PUBLIC_FILE, atomic_binary, atomic_text
+from cbir.system.files import PUBLIC_FILE, atomic_binary, atomic_text, os_errors
 
 RELEASE_YEARS = ("2007", "2009")
 FOLDERS = {
@@ -117,7 +117,7 @@ def write_phantom_release(
     images = _number_images(classes, np.random.default_rng(seed))
     pictures = _DrawnPictures(seed, size, distinct)
     tree = path.with_name(f"{path.stem}-tree.txt")
-    try:
+    with os_errors(f"{path} cannot be written"):
         with (
             atomic_binary(path, permissions=PUBLIC_FILE) as file,
             zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
@@ -132,8 +132,6 @@ def write_phantom_release(
                 archive.writestr(zipfile.ZipInfo(name), text)
         with atomic_text(tree, permissions=PUBLIC_FILE) as text_file:
             text_file.write(code_tree_text([item.code for item in classes]))
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
     return tree
 
 

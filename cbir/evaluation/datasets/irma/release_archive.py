@@ -1,6 +1,5 @@
 """Zip files of IRMA releases, extracted with bounds: names from a stranger must not choose where files go."""
 
-import hashlib
 import shutil
 import stat
 import zipfile
@@ -9,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from cbir.errors import InvalidInput, StorageFull
+from cbir.evaluation.datasets.dataset_manifests import claim_folder
 from cbir.system.files import private_folder, write_bytes
 
 SUFFIXES = {".png", ".csv", ".txt"}
 MAX_MEMBERS = 100_000
 MAX_MEMBER_BYTES = 64 * 2**20
 MAX_TOTAL_BYTES = 16 * 2**30
-MARK = "source.sha256"
 
 
 def extract_release(
@@ -48,7 +47,7 @@ def extract_release(
     try:
         with zipfile.ZipFile(archive) as opened:
             members = _check_members(archive, opened.infolist())
-            _claim_folder(archive, folder)
+            claim_folder(archive, folder)
             missing = [member for member in members if not _is_complete(folder / member.filename, member)]
             _check_space(folder, sum(member.file_size for member in missing))
             for done, member in enumerate(missing, start=1 + len(members) - len(missing)):
@@ -98,17 +97,6 @@ def _check_members(archive: Path, members: list[zipfile.ZipInfo]) -> list[zipfil
     if not usable:
         raise InvalidInput(f"{archive} has no picture or label file; is it an IRMA release?")
     return usable
-
-
-def _claim_folder(archive: Path, folder: Path) -> None:
-    with archive.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    private_folder(folder)
-    mark = folder / MARK
-    if not mark.exists():
-        write_bytes(mark, digest.encode(), durable=False)
-    elif mark.read_text(encoding="utf-8") != digest:
-        raise InvalidInput(f"{folder} holds another release than {archive}; choose another folder")
 
 
 def _is_complete(path: Path, member: zipfile.ZipInfo) -> bool:

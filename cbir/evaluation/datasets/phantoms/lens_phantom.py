@@ -7,10 +7,8 @@ to brown.
 """
 
 import colorsys
-import csv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +21,7 @@ from cbir.descriptors.lens_files import format_outlines
 from cbir.errors import InvalidInput
 from cbir.evaluation.datasets.phantoms.phantom_files import check_numbers, writable_folder, write_file
 from cbir.images.scaling import encode_image
+from cbir.system.files import csv_text
 
 Floats = NDArray[np.float64]
 
@@ -244,23 +243,22 @@ def write_lens_phantoms(
     height = size * 3 // 4
     check_height(height)
     folder = Path(folder)
-    table, outlines = StringIO(), []
-    rows = csv.writer(table, lineterminator="\n")
-    rows.writerow(LENS_COLUMNS)
+    rows: list[Sequence[str]] = [LENS_COLUMNS]
+    outlines = []
     with writable_folder(folder, {"format": "slit-lamp", "seed": seed, "size": size}):
         for index in range(count):
             name, lens = f"lens-{index:06d}.png", _draw(index, seed, height)
             if not (folder / name).exists():
                 write_file(folder / name, encode_image(lens.pixels, ".png"))
             outlines.append((name, lens.contour))
-            rows.writerow(
+            rows.append(
                 (name, f"{np.rint(lens.grade):.0f}", f"{lens.grade:.3f}", f"lens-{index:06d}", "OP", "lens")
             )
             if on_progress is not None:
                 on_progress(index + 1)
         write_file(folder / "outlines.csv", format_outlines(outlines).encode())
         manifest = folder / "manifest.csv"
-        write_file(manifest, table.getvalue().encode())
+        write_file(manifest, csv_text(rows).encode())
     return manifest
 
 

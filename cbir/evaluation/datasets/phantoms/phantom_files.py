@@ -1,13 +1,13 @@
 """Folders of phantoms and of drawn CT series, with their manifests."""
 
-import csv
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from io import BytesIO, StringIO
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from cbir.evaluation.datasets.phantoms.body_volume import (
 from cbir.evaluation.datasets.phantoms.dicom_encoding import FIRST_DAY, encode_dicom, phantom_uid
 from cbir.evaluation.datasets.phantoms.drawing import check_side, draw_phantom, phantom_facts
 from cbir.images.scaling import encode_image
-from cbir.system.files import PUBLIC_FILE, write_bytes
+from cbir.system.files import PUBLIC_FILE, csv_text, os_errors, write_bytes
 
 SUFFIX = {"png": ".png", "dicom": ".dcm"}
 
@@ -115,12 +115,10 @@ def writable_folder(folder: Path, recipe: dict[str, str | int]) -> Iterator[None
     """
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is a file; name a folder to write the phantoms into")
-    try:
+    with os_errors(f"the phantoms cannot be written into {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         _check_recipe(folder, recipe)
         yield
-    except OSError as error:
-        raise InvalidInput(f"the phantoms cannot be written into {folder}: {error.strerror}") from error
 
 
 def _check_recipe(folder: Path, recipe: dict[str, str | int]) -> None:
@@ -138,16 +136,12 @@ def _check_recipe(folder: Path, recipe: dict[str, str | int]) -> None:
 
 
 def _manifest(count: int, seed: int, suffix: str) -> str:
-    text = StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(COLUMNS)
+    rows: list[Sequence[str]] = [COLUMNS]
     for index in range(count):
         facts = phantom_facts(index, seed)
         name = f"phantom-{index:06d}{suffix}"
-        rows.writerow(
-            (name, facts.label, facts.code, facts.patient, facts.modality, facts.anatomy, facts.view)
-        )
-    return text.getvalue()
+        rows.append((name, facts.label, facts.code, facts.patient, facts.modality, facts.anatomy, facts.view))
+    return csv_text(rows)
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -303,9 +297,7 @@ def series_uids(facts: SeriesFacts, seed: int, size: int) -> tuple[str, str]:
 
 
 def _series_manifest(count: int, seed: int, size: int, slices: int) -> str:
-    text = StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(SERIES_COLUMNS)
+    rows: list[Sequence[Any]] = [SERIES_COLUMNS]
     for number in range(count):
         facts = series_facts(number, seed, slices)
         series = series_uids(facts, seed, size)[1]
@@ -317,5 +309,5 @@ def _series_manifest(count: int, seed: int, size: int, slices: int) -> str:
             label = facts.kind if shows else NO_LESION
             truth = (facts.kind, middle, diameter, f"{position:.1f}")
             row = (label, facts.patient, "CT", facts.region, series, index + 1, *truth)
-            rows.writerow((slice_path(number, index), *row))
-    return text.getvalue()
+            rows.append((slice_path(number, index), *row))
+    return csv_text(rows)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from service.features.annotate.active.judgement_journal import ImageGrade, PairAnswer, PairJudgement
+from service.features.annotate.active.judgement_journal import LABELS, ImageGrade, PairJudgement
 
 Level = Literal["nominal", "ordinal"]
 
@@ -129,11 +129,10 @@ def alpha_of_coincidences(together: NDArray[np.float64], level: Level) -> float 
 def _answers_by_pair(judgements: Iterable[PairJudgement]) -> dict[tuple[str, str], dict[str, float]]:
     """Return answers by pair and person, relative to the image with the smaller id."""
     answers: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    values = {PairAnswer.first: 1, PairAnswer.alike: 0, PairAnswer.second: -1}
     for judgement in judgements:
-        if judgement.answer in values:
+        if judgement.answer in LABELS:
             sign = 1 if judgement.pair[0] == judgement.first else -1
-            answers[judgement.pair][judgement.who] = sign * values[judgement.answer]
+            answers[judgement.pair][judgement.who] = sign * (2 * LABELS[judgement.answer] - 1)
     return answers
 
 

@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, V
 
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.store.base.damage import raise_when_full
-from cbir.system.files import BINARY, OWNER_FILE, private_folder, sync_folder, try_lock
+from cbir.system.files import BINARY, OWNER_FILE, os_errors, private_folder, sync_folder, try_lock
 
 HEADER = b'{"kind": "cbir judgements", "version": 1}\n'
 MAX_SECONDS = 86_400.0  # per judgement
@@ -31,6 +31,9 @@ class PairAnswer(StrEnum):
     second = "second"
     alike = "alike"
     skip = "skip"
+
+
+LABELS = {PairAnswer.first: 1.0, PairAnswer.alike: 0.5, PairAnswer.second: 0.0}  # of RankNet
 
 
 class _Entry(BaseModel):
@@ -174,10 +177,8 @@ class Journal:
 
 def read_journal(path: Path) -> list[Entry]:
     """Read all complete entries of the journal at `path`, also while it is written; raise InvalidInput."""
-    try:
+    with os_errors(f"the judgements {path} cannot be read"):
         content = path.read_bytes()
-    except OSError as error:
-        raise InvalidInput(f"the judgements {path} cannot be read: {error.strerror}") from error
     return _parsed(path, content)[0]
 
 
@@ -192,15 +193,19 @@ def valid_grades(entries: Iterable[Entry]) -> list[ImageGrade]:
 
 
 def _valid_answers(entries: Iterable[Entry]) -> list[PairJudgement | ImageGrade]:
+    last: dict[tuple[str, object], PairJudgement | ImageGrade] = {}
+    for entry in not_undone(entries):
+        key = entry.who, entry.image if isinstance(entry, ImageGrade) else entry.pair
+        last.pop(key, None)
+        last[key] = entry
+    return list(last.values())
+
+
+def not_undone(entries: Iterable[Entry]) -> list[PairJudgement | ImageGrade]:
+    """Return the judgements and grades that were not withdrawn, in order."""
     entries = list(entries)
     undone = {entry.undoes for entry in entries if isinstance(entry, Undo)}
-    last: dict[tuple[str, object], PairJudgement | ImageGrade] = {}
-    for entry in entries:
-        if not isinstance(entry, Undo) and entry.name not in undone:
-            key = entry.who, entry.image if isinstance(entry, ImageGrade) else entry.pair
-            last.pop(key, None)
-            last[key] = entry
-    return list(last.values())
+    return [entry for entry in entries if not isinstance(entry, Undo) and entry.name not in undone]
 
 
 def utc_now() -> datetime:

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-import cbir
 from cbir.evaluation.report import charts
-from cbir.evaluation.report.charts import style_sheet
+from cbir.evaluation.report.report_parts import render_page, render_table
 from cbir.system.files import atomic_text, private_folder
 from service.features.annotate.active.simulation import SimulationResult
 
@@ -50,16 +49,9 @@ def simulation_page(results: Mapping[str, SimulationResult]) -> str:
                      "and the last round (Figure 7).",
                      [_boxes(round_.variance, result.train_grades, "variance") for round_ in (first, last)]),
         ]  # fmt: skip
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Learning from comparisons</title><style>{style_sheet()}</style></head><body>
-<h1>Learning from comparisons</h1>
-<p class="sub">Answers simulated from known grades. Not a medical device.</p>
-{_table(results)}
-{"".join(parts)}
-<p class="note">cbir {cbir.__version__}. All numbers: {NUMBERS}.</p>
-</body></html>
-"""
+    subtitle = "Answers simulated from known grades. Not a medical device."
+    body = _table(results) + "".join(parts)
+    return render_page("Learning from comparisons", subtitle, body, f"All numbers: {NUMBERS}.")
 
 
 def _section(title: str, note: str, figures: list[str]) -> str:
@@ -83,10 +75,8 @@ def _table(results: Mapping[str, SimulationResult]) -> str:
         f1 = [f"{of['f1']:.3f}" if of else "–" for of in (last.classified, last.classified_by_thresholds)]
         cells = (name, f"{last.pairs}", f"{last.images}", f"{last.relative['overall']:.3f}",
                  f"{last.relative['neighbouring']:.3f}", *f1, f"{last.seconds:,.0f}")  # fmt: skip
-        rows.append("".join(f"<td>{escape(cell)}</td>" for cell in cells))
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        rows.append([escape(cell) for cell in cells])
+    return render_table(columns, rows)
 
 
 def _curves(results: Mapping[str, SimulationResult], measure: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from html import escape, unescape
 from typing import Any
 
-import cbir
-from cbir.evaluation.report.charts import bar_chart, style_sheet
+from cbir.evaluation.report.charts import bar_chart
+from cbir.evaluation.report.report_parts import render_page, render_table
 from cbir.evaluation.result_files import format_p
 
 Facts = Mapping[str, Any]
@@ -14,17 +14,13 @@ Facts = Mapping[str, Any]
 def render_reader_report(results: Facts) -> str:
     """Return the HTML of the `results` of a study."""
     study = results["study"]
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Reader study {escape(study["name"])}</title><style>{style_sheet()}</style></head><body>
-<h1>Reader study {escape(study["name"])}</h1>
-<p class="sub">A is {escape(results["a"])}, B is {escape(results["b"])}; the first {study["k"]} answers of the
+    subtitle = f"""A is {escape(results["a"])}, B is {escape(results["b"])}; the first {study["k"]} answers of the
 collection {escape(study["collection"])}. {results["answers"]} answers of {len(results["by_reader"])} readers to
 {results["items"]} queries, for {results["same_answers"]} of which both methods gave the same list. Not a medical
-device.</p>
-<h2>Preference</h2>{_chart(results)}{_table(_preference_rows(results))}
-<h2>Usefulness, from 1 to 5</h2>{_table(_usefulness_rows(results))}
-<h2>Agreement of the readers</h2>{_table(_agreement_rows(results["agreement"]))}
+device."""
+    body = f"""<h2>Preference</h2>{_chart(results)}{render_table((), _preference_rows(results))}
+<h2>Usefulness, from 1 to 5</h2>{render_table((), _usefulness_rows(results))}
+<h2>Agreement of the readers</h2>{render_table((), _agreement_rows(results["agreement"]))}
 <h2>Readers</h2>{_readers(results)}
 <h2>Protocol</h2>
 <ul><li>Readers did not know which method was on which side; side and order were random for each reader, with seed
@@ -34,10 +30,8 @@ conservative; with few readers they say little about other readers.</li>
 <li>p of means: randomisation test over the queries. Sign test: queries that most readers decided, without ties, and
 the share of B among them with its Wilson interval.</li>
 <li>Agreement: Krippendorff's alpha (2011), ordinal for preference and usefulness, nominal for relevance; 1 is
-perfect, 0 that of chance; intervals by drawing queries.</li></ul>
-<p class="note">cbir {cbir.__version__}.</p>
-</body></html>
-"""
+perfect, 0 that of chance; intervals by drawing queries.</li></ul>"""
+    return render_page(f"Reader study {study['name']}", subtitle, body, "")
 
 
 def result_lines(results: Facts) -> list[str]:
@@ -105,28 +99,15 @@ def _agreement_rows(agreement: Facts) -> list[tuple[str, str]]:
 
 
 def _readers(results: Facts) -> str:
-    heads = "".join(
-        f"<th>{head}</th>"
-        for head in (
-            "reader",
-            "answers",
-            "for A, equal, B",
-            "usefulness A",
-            "usefulness B",
-            "seconds (median)",
+    heads = ("reader", "answers", "for A, equal, B", "usefulness A", "usefulness B", "seconds (median)")
+    rows = (
+        (
+            row["reader"], str(row["answers"]), f"{row['a']}, {row['equal']}, {row['b']}",
+            f"{row['useful_a']:.2f}", f"{row['useful_b']:.2f}", f"{row['seconds']:.0f}",
         )
-    )
-    rows = "".join(
-        f"<tr><th>{row['reader']}</th><td>{row['answers']}</td><td>{row['a']}, {row['equal']}, {row['b']}</td>"
-        f"<td>{row['useful_a']:.2f}</td><td>{row['useful_b']:.2f}</td><td>{row['seconds']:.0f}</td></tr>"
         for row in results["by_reader"]
-    )
-    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-
-
-def _table(rows: list[tuple[str, str]]) -> str:
-    cells = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in rows)
-    return f'<div class="wide"><table><tbody>{cells}</tbody></table></div>'
+    )  # fmt: skip
+    return render_table(heads, rows)
 
 
 def _mean(facts: Facts) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.evaluation.significance import randomisation_test
-from cbir.system.files import harmless_cell
 from service.features.annotate.active.annotator_agreement import (
     alpha_of_coincidences,
     cohen_kappa,
@@ -279,5 +278,5 @@ def reader_answer_rows(database: StateDatabase, study: ReaderStudy) -> list[list
             answer.useful_a, answer.useful_b, {-1: "a", 0: "equal", 1: "b"}[answer.preference],
             "a" if answer.a_left else "b", *judged, f"{answer.seconds:.1f}", answer.note,
         ]  # fmt: skip
-        rows.append([harmless_cell(cell) for cell in cells])
+        rows.append(cells)
     return rows

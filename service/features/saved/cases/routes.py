@@ -7,9 +7,7 @@ from typing import Annotated, Any
 from flask import Blueprint, Response, request
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from cbir.errors import NotFound
 from service.access.audit import log_images
-from service.access.caller import actor_name, has_admin_rights
 from service.collections.app_state import current_state
 from service.features.saved.cases import tables as saved_cases
 from service.features.saved.cases.pdf_file import render_pdf
@@ -25,6 +23,8 @@ from service.features.saved.cases.visible_cases import (
     find_own_case,
     find_visible_case,
     list_visible_cases,
+    new_values,
+    require_owner,
     save_case,
 )
 from service.features.saved.messages import CASE_ID, CaseChange, CasePage, NewCase, SavedCase
@@ -44,7 +44,29 @@ MAX_RANKS = 200
 CaseIdInPath = Annotated[str, Field(description="Id of the case, as `cases` lists it.", examples=[CASE_ID])]
 
 
-class CaseListParameters(request_params.Parameters):
+class SavedListParameters(request_params.Parameters):
+    """Page of a list of cases or cohorts."""
+
+    limit: int = Field(
+        default=50,
+        ge=1,
+        le=MAX_PAGE,
+        description=f"Items of a page, from 1 to {MAX_PAGE}; 50 by default.",
+        examples=[10],
+    )
+    cursor: Annotated[str | None, AfterValidator(check_cursor)] = Field(
+        default=None,
+        description="Field `next` of the previous page; omitted for the first page.",
+        examples=["41"],
+    )
+
+    @property
+    def before(self) -> int | None:
+        """Number of the first item that is not on this page."""
+        return int(self.cursor) if self.cursor else None
+
+
+class CaseListParameters(SavedListParameters):
     """Page of the list of cases."""
 
     words: str = Field(
@@ -52,18 +74,6 @@ class CaseListParameters(request_params.Parameters):
         max_length=200,
         description="Text in title or note, in upper or lower case; all cases by default.",
         examples=["knee"],
-    )
-    limit: int = Field(
-        default=50,
-        ge=1,
-        le=MAX_PAGE,
-        description=f"Cases of a page, from 1 to {MAX_PAGE}; 50 by default.",
-        examples=[10],
-    )
-    cursor: Annotated[str | None, AfterValidator(check_cursor)] = Field(
-        default=None,
-        description="Field `next` of the previous page; omitted for the first page.",
-        examples=["41"],
     )
 
 
@@ -129,8 +139,7 @@ def get_cases() -> Response:
     Administrators see all cases. Send the field `next` of a page as `cursor` to get the following one.
     """
     params = request_params.query_parameters(CaseListParameters)
-    before = int(params.cursor) if params.cursor else None
-    return json_response(list_visible_cases(params.words, before, params.limit))
+    return json_response(list_visible_cases(params.words, params.before, params.limit))
 
 
 @blueprint.post("")
@@ -196,10 +205,7 @@ def patch_case(case_id: CaseIdInPath) -> Response:
     request_params.require_json()
     change = request_params.json_body(CaseChange)
     row = find_own_case(case_id).row
-    values = {
-        name: getattr(row, name) if value is None else value for name, value in change.model_dump().items()
-    }
-    saved_cases.change_case(state_database(), case_id, **values)
+    saved_cases.change_case(state_database(), case_id, **new_values(row, change))
     return json_response(find_own_case(case_id).message())
 
 
@@ -217,8 +223,7 @@ def delete_saved_case(case_id: CaseIdInPath) -> tuple[str, int]:
     Its query picture, judgements and note are removed for good.
     """
     row = saved_cases.find_case(state_database(), current_viewer(), case_id)
-    if row.owner != actor_name() and not has_admin_rights():
-        raise NotFound(f"this caller has no case {case_id}; only its owner can delete it")
+    require_owner(row, f"case {case_id}", "delete", or_admin=True)
     saved_cases.delete_case(state_database(), case_id)
     return "", 204
 

@@ -79,16 +79,16 @@ class Viewer(NamedTuple):
     sees_all: bool
     limited: bool
 
-    def visible(self) -> ColumnElement[bool]:
-        """Return the condition on the cases that the caller may see.
+    def visible(self, table: Table) -> ColumnElement[bool]:
+        """Return the condition on the rows of `table`, cases or cohorts, that the caller may see.
 
         A caller whose rights are limited to some images sees no uploaded image of others, since no one can tell
         whether its rights would cover it.
         """
-        of_owner = cases.c.owner == self.owner
-        of_others = and_(cases.c.shared, cases.c.picture.is_(None)) if self.limited else cases.c.shared
-        allowed = true() if self.sees_all else or_(of_owner, of_others)
-        return and_(allowed, cases.c.collection.in_(self.collections))
+        hides_uploads = self.limited and table is cases
+        of_others = and_(table.c.shared, cases.c.picture.is_(None)) if hides_uploads else table.c.shared
+        allowed = true() if self.sees_all else or_(table.c.owner == self.owner, of_others)
+        return and_(allowed, table.c.collection.in_(self.collections))
 
 
 def add_case(
@@ -178,7 +178,7 @@ def list_cases(
     limit : int
         Largest number of rows.
     """
-    query = select(*_LISTED, cases.c.picture.is_not(None).label("stored")).where(viewer.visible())
+    query = select(*_LISTED, cases.c.picture.is_not(None).label("stored")).where(viewer.visible(cases))
     if words.strip():
         query = query.where(cases.c.words.contains(words.strip().casefold(), autoescape=True))
     if before is not None:
@@ -192,7 +192,7 @@ def find_case(database: StateDatabase, viewer: Viewer, case_id: str) -> Row[Any]
     query = select(*_LISTED, cases.c.content, cases.c.picture.is_not(None).label("stored"))
     with database.reading() as connection:
         rows: list[Row[Any]] = list(
-            connection.execute(query.where(cases.c.case_id == case_id, viewer.visible()))
+            connection.execute(query.where(cases.c.case_id == case_id, viewer.visible(cases)))
         )
     if not rows:
         raise NotFound(f"there is no case {case_id}")

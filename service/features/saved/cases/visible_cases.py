@@ -27,6 +27,7 @@ from service.features.saved.messages import (
     CaseSummary,
     NewCase,
     SavedCase,
+    SavedChange,
 )
 from service.http.problems import NotReady
 from service.http.request_params import Rendering
@@ -102,8 +103,7 @@ def find_visible_case(case_id: str) -> VisibleCase:
 def find_own_case(case_id: str) -> VisibleCase:
     """Return a case of the caller; raises NotFound for cases of others, also for administrators."""
     case = find_visible_case(case_id)
-    if case.row.owner != actor_name():
-        raise NotFound(f"this caller has no case {case_id}; only its owner can change it")
+    require_owner(case.row, f"case {case_id}", "change")
     return case
 
 
@@ -157,18 +157,30 @@ def _summary(row: Any, records: dict[str, Record]) -> CaseSummary:
     picture = f"/v1/cases/{row.case_id}/picture" if row.stored else None
     if query:
         picture = record_links(current_state().settings, query).in_collection(row.collection).thumbnail
-    return CaseSummary(
-        id=row.case_id,
-        title=row.title,
-        note=row.note,
-        shared=row.shared,
-        collection=row.collection,
-        owner=row.owner,
-        mine=row.owner == actor_name(),
-        created=iso_time(row.created),
-        changed=iso_time(row.changed),
-        picture=picture,
-    )
+    return CaseSummary(id=row.case_id, picture=picture, **common_facts(row))
+
+
+def common_facts(row: Any) -> dict[str, Any]:
+    """Return the fields of `SavedSummary` that the row of a case or a cohort has."""
+    facts = {name: getattr(row, name) for name in ("title", "note", "shared", "collection", "owner")}
+    times = {name: iso_time(getattr(row, name)) for name in ("created", "changed")}
+    return facts | times | {"mine": row.owner == actor_name()}
+
+
+def new_values(row: Any, change: SavedChange) -> dict[str, Any]:
+    """Return title, note and sharing of a row after a change."""
+    return {
+        name: getattr(row, name) if value is None else value for name, value in change.model_dump().items()
+    }
+
+
+def require_owner(row: Any, item: str, action: str, or_admin: bool = False) -> None:
+    """Raise NotFound unless the caller owns a row, or, with `or_admin`, is an administrator.
+
+    `item`, its kind and id, and `action` are for the message.
+    """
+    if row.owner != actor_name() and not (or_admin and has_admin_rights()):
+        raise NotFound(f"this caller has no {item}; only its owner can {action} it")
 
 
 def iso_time(seconds: int) -> str:

@@ -3,17 +3,17 @@
 from typing import Annotated
 
 from flask import Blueprint, Response
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from cbir.errors import InvalidInput, NotFound
+from cbir.errors import InvalidInput
 from cbir.search import example_values as example
 from cbir.search import record_links
 from cbir.search.cohorts.cohort_round import BATCH, CohortRound, next_batch, start_round
 from cbir.search.cohorts.export_formats import EXPORTS
 from service.access.audit import log_images
-from service.access.caller import actor_name, has_admin_rights
 from service.collections.app_state import current_state
-from service.features.saved.cases.visible_cases import current_viewer
+from service.features.saved.cases.routes import SavedListParameters
+from service.features.saved.cases.visible_cases import current_viewer, new_values, require_owner
 from service.features.saved.cohorts import tables as saved_cohorts
 from service.features.saved.cohorts.visible_cohorts import (
     VisibleCohort,
@@ -40,33 +40,15 @@ from service.features.saved.messages import (
 from service.http import request_params
 from service.http.operations import json_response, operation
 from service.http.responses import LabelBudget
-from service.routes.image_routes import CollectionParameters, check_cursor
+from service.routes.image_routes import CollectionParameters
 from service.state.database import state_database
 
 blueprint = Blueprint("cohorts", __name__, url_prefix="/v1/cohorts")
 
-MAX_PAGE = 200
 MAX_EXPORT_LABELS = 200 * 2**20  # bytes of a file
 CohortIdInPath = Annotated[
     str, Field(description="Id of the cohort, as `cohorts` lists it.", examples=[COHORT_ID])
 ]
-
-
-class CohortListParameters(request_params.Parameters):
-    """Page of the list of cohorts."""
-
-    limit: int = Field(
-        default=50,
-        ge=1,
-        le=MAX_PAGE,
-        description=f"Cohorts of a page, from 1 to {MAX_PAGE}; 50 by default.",
-        examples=[10],
-    )
-    cursor: Annotated[str | None, AfterValidator(check_cursor)] = Field(
-        default=None,
-        description="Field `next` of the previous page; omitted for the first page.",
-        examples=["41"],
-    )
 
 
 class BatchParameters(request_params.Parameters):
@@ -97,7 +79,7 @@ class CohortExportParameters(request_params.Parameters):
 @operation(
     "cohorts",
     {200: CohortPage},
-    query=CohortListParameters,
+    query=SavedListParameters,
     problems=(400, 422),
     python="list(client.cohorts())",
 )
@@ -106,8 +88,8 @@ def get_cohorts() -> Response:
 
     Administrators see all cohorts. Send the field `next` of a page as `cursor` to get the following one.
     """
-    params = request_params.query_parameters(CohortListParameters)
-    return json_response(list_visible_cohorts(int(params.cursor) if params.cursor else None, params.limit))
+    params = request_params.query_parameters(SavedListParameters)
+    return json_response(list_visible_cohorts(params.before, params.limit))
 
 
 @blueprint.post("")
@@ -163,10 +145,7 @@ def patch_cohort(cohort_id: CohortIdInPath) -> Response:
     request_params.require_json()
     change = request_params.json_body(CohortChange)
     row = find_own_cohort(cohort_id).row
-    values = {
-        name: getattr(row, name) if value is None else value for name, value in change.model_dump().items()
-    }
-    saved_cohorts.change_cohort(state_database(), row.number, **values)
+    saved_cohorts.change_cohort(state_database(), row.number, **new_values(row, change))
     return json_response(find_own_cohort(cohort_id).summary())
 
 
@@ -184,8 +163,7 @@ def delete_saved_cohort(cohort_id: CohortIdInPath) -> tuple[str, int]:
     The images stay in the collection.
     """
     row = saved_cohorts.find_cohort(state_database(), current_viewer(), cohort_id)
-    if row.owner != actor_name() and not has_admin_rights():
-        raise NotFound(f"this caller has no cohort {cohort_id}; only its owner can delete it")
+    require_owner(row, f"cohort {cohort_id}", "delete", or_admin=True)
     saved_cohorts.delete_cohort(state_database(), row.number)
     return "", 204
 

@@ -3,13 +3,12 @@
 import secrets
 from collections.abc import Collection as Ids
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     JSON,
     Boolean,
     Column,
-    ColumnElement,
     Connection,
     Float,
     ForeignKey,
@@ -23,15 +22,14 @@ from sqlalchemy import (
     exists,
     func,
     insert,
-    or_,
     select,
-    true,
     update,
 )
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.search.cohorts.missing_images import JudgedImage, ProposedImage
 from service.features.saved.cases.tables import Viewer
+from service.features.saved.messages import NewCohort
 from service.state.database import StateDatabase
 from service.state.schema import WholeNumber, tables, unix_time
 
@@ -86,18 +84,9 @@ is_latest = ~exists(
 )
 
 
-class NewCohortRow(NamedTuple):
-    """First values of a cohort. judged: relevance by image id."""
-
-    collection: str
-    title: str
-    note: str
-    shared: bool
-    conditions: Sequence[str]
-    judged: Mapping[str, bool]
-
-
-def add_cohort(database: StateDatabase, owner: str, cohort: NewCohortRow) -> str:
+def add_cohort(
+    database: StateDatabase, owner: str, collection: str, cohort: NewCohort, judged: Mapping[str, bool]
+) -> str:
     """Save a cohort and return its id; raises InvalidInput if the owner has as many as allowed.
 
     Parameters
@@ -105,18 +94,21 @@ def add_cohort(database: StateDatabase, owner: str, cohort: NewCohortRow) -> str
     database : StateDatabase
     owner : str
         Name of the caller, see `actor_name`.
-    cohort : NewCohortRow
+    collection : str
+    cohort : NewCohort
+    judged : mapping of str to bool
+        Relevance by image id.
     """
     cohort_id, now = secrets.token_hex(ID_BYTES), unix_time()
-    values = cohort._asdict() | {"conditions": list(cohort.conditions)}
-    judged = values.pop("judged")
+    values = cohort.model_dump(include={"title", "note", "shared"}) | {
+        "cohort_id": cohort_id, "owner": owner, "collection": collection, "created": now, "changed": now,
+        "conditions": cohort.where,
+    }  # fmt: skip
     with database.writing() as connection:
         count = connection.scalar(select(func.count()).select_from(cohorts).where(cohorts.c.owner == owner))
         if (count or 0) >= MAX_COHORTS:
             raise InvalidInput(f"this caller has {count} cohorts already, as many as allowed; delete some")
-        inserted = connection.execute(
-            insert(cohorts).values(cohort_id=cohort_id, owner=owner, created=now, changed=now, **values)
-        )
+        inserted = connection.execute(insert(cohorts).values(**values))
         assert inserted.inserted_primary_key is not None
         _insert(connection, inserted.inserted_primary_key[0], judged, {}, step=0)
     return cohort_id
@@ -156,12 +148,6 @@ def _with_counts() -> Select[Any]:
     )
 
 
-def _visible(viewer: Viewer) -> ColumnElement[bool]:
-    """Return the condition on the cohorts that a caller may see."""
-    allowed = true() if viewer.sees_all else or_(cohorts.c.owner == viewer.owner, cohorts.c.shared)
-    return and_(allowed, cohorts.c.collection.in_(viewer.collections))
-
-
 def list_cohorts(
     database: StateDatabase, viewer: Viewer, before: int | None = None, limit: int = 100
 ) -> list[Row[Any]]:
@@ -176,7 +162,7 @@ def list_cohorts(
     limit : int
         Largest number of rows.
     """
-    query = _with_counts().where(_visible(viewer))
+    query = _with_counts().where(viewer.visible(cohorts))
     if before is not None:
         query = query.where(cohorts.c.number < before)
     with database.reading() as connection:
@@ -187,7 +173,7 @@ def find_cohort(database: StateDatabase, viewer: Viewer, cohort_id: str) -> Row[
     """Return the row of a cohort; raises NotFound if the viewer may see none with this id."""
     with database.reading() as connection:
         row = connection.execute(
-            _with_counts().where(cohorts.c.cohort_id == cohort_id, _visible(viewer))
+            _with_counts().where(cohorts.c.cohort_id == cohort_id, viewer.visible(cohorts))
         ).one_or_none()
     if row is None:
         raise NotFound(f"there is no cohort {cohort_id}")

@@ -10,9 +10,8 @@ from cbir.search.cohorts.missing_images import JudgedImage
 from cbir.store import Collection, Record
 from service.access.caller import actor_name
 from service.collections.app_state import AppState, current_state
-from service.features.saved.cases.visible_cases import current_viewer, iso_time
+from service.features.saved.cases.visible_cases import common_facts, current_viewer, require_owner
 from service.features.saved.cohorts import tables as saved_cohorts
-from service.features.saved.cohorts.tables import NewCohortRow
 from service.features.saved.messages import (
     CohortPage,
     CohortSummary,
@@ -83,8 +82,7 @@ def find_visible_cohort(cohort_id: str, label_bytes: int | None = None) -> Visib
 def find_own_cohort(cohort_id: str) -> VisibleCohort:
     """Return a cohort of the caller; raises NotFound for cohorts of others, also for administrators."""
     cohort = find_visible_cohort(cohort_id)
-    if cohort.row.owner != actor_name():
-        raise NotFound(f"this caller has no cohort {cohort_id}; only its owner can judge and change it")
+    require_owner(cohort.row, f"cohort {cohort_id}", "judge and change")
     return cohort
 
 
@@ -139,18 +137,7 @@ def _summary_of_visible(row: Any) -> CohortSummary | None:
 
 def _summary(row: Any, judged: int, found: int) -> CohortSummary:
     return CohortSummary(
-        id=row.cohort_id,
-        title=row.title,
-        note=row.note,
-        shared=row.shared,
-        collection=row.collection,
-        where=row.conditions,
-        owner=row.owner,
-        mine=row.owner == actor_name(),
-        created=iso_time(row.created),
-        changed=iso_time(row.changed),
-        judged=judged,
-        found=found,
+        id=row.cohort_id, where=row.conditions, judged=judged, found=found, **common_facts(row)
     )
 
 
@@ -175,10 +162,8 @@ def begin_cohort(state: AppState, collection_name: str | None, cohort: NewCohort
     collection = handle.searcher().collection
     collection.conditions(cohort.where)
     judged = [(each, True) for each in cohort.relevant] + [(each, False) for each in cohort.irrelevant]
-    values = NewCohortRow(
-        handle.name, cohort.title, cohort.note, cohort.shared, cohort.where, check_judged(collection, judged)
-    )
-    return saved_cohorts.add_cohort(state_database(), actor_name(), values)
+    relevant = check_judged(collection, judged)
+    return saved_cohorts.add_cohort(state_database(), actor_name(), handle.name, cohort, relevant)
 
 
 def check_judged(collection: Collection, judged: Iterable[tuple[str, bool]]) -> dict[str, bool]:

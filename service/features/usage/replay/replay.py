@@ -177,10 +177,7 @@ def replay_log(
         runs = [_answers(method, queries, candidates, pool, plan.depth, progress) for method in plan.methods]
         facts = collection.info()
     bias = position_bias(queries, plan.eta)
-    measures = [
-        *_judged(queries, runs, plan),
-        *_clicked(queries, runs, bias, plan),
-    ]
+    measures = _measures(queries, runs, bias, plan)
     judged = [_share(queries, run, lambda query: query.relevant | query.irrelevant) for run in runs]
     seen = [_share(queries, run, _shown_images) for run in runs]
     return ReplayResult(
@@ -211,7 +208,7 @@ def _answers(
     pool: SearchPool,
     depth: int,
     progress: Progress,
-) -> list[list[str]]:
+) -> list[tuple[str, ...]]:
     """Return the ids of the answers to each query."""
     request = Request(k=depth, rerank=method.rerank, parameters=method.parameters)
     contents = {record.image_id: record.content_hash for record in candidates.records}
@@ -219,12 +216,7 @@ def _answers(
         SearchTask(query.image_id, query.vector, contents.get(query.image_id or "", ""), request)
         for query in queries
     ]
-    answers = []
-    for result in pool.search(tasks, candidates.generation):
-        positions = candidates.positions(result.numbers).tolist()
-        answers.append([candidates.records[position].image_id for position in positions])
-        progress(method.name, len(answers), len(queries))
-    return answers
+    return pool.search_ids(tasks, candidates, lambda done: progress(method.name, done, len(queries)))
 
 
 def position_bias(queries: Iterable[LoggedQuery], eta: float | None) -> PositionBias:
@@ -240,34 +232,26 @@ def position_bias(queries: Iterable[LoggedQuery], eta: float | None) -> Position
     return estimate_position_bias(group_shows(shows))
 
 
-def _judged(
-    queries: Sequence[LoggedQuery], runs: Sequence[list[list[str]]], plan: ReplayPlan
+def _measures(
+    queries: Sequence[LoggedQuery],
+    runs: Sequence[Sequence[Sequence[str]]],
+    bias: PositionBias,
+    plan: ReplayPlan,
 ) -> list[ReplayedMeasure]:
     values = np.array(
         [
             [
                 [
-                    judged_measures(answers, query.relevant, query.irrelevant, plan.depth)[name]
-                    for query, answers in zip(queries, run, strict=True)
+                    *judged_measures(answers, query.relevant, query.irrelevant, plan.depth).values(),
+                    *weighted_clicks(query, answers, bias, plan),
                 ]
-                for run in runs
+                for query, answers in zip(queries, run, strict=True)
             ]
-            for name in NAMES
-        ]
-    )
-    return [_measure(name, queries, of_name, plan) for name, of_name in zip(NAMES, values, strict=True)]
-
-
-def _clicked(
-    queries: Sequence[LoggedQuery], runs: Sequence[list[list[str]]], bias: PositionBias, plan: ReplayPlan
-) -> list[ReplayedMeasure]:
-    values = np.array(
-        [
-            [weighted_clicks(query, answers, bias, plan) for query, answers in zip(queries, run, strict=True)]
             for run in runs
         ]
     )
-    return [_measure(name, queries, values[:, :, m], plan) for m, name in enumerate(CLICK_NAMES)]
+    names = (*NAMES, *CLICK_NAMES)
+    return [_measure(name, queries, values[:, :, m], plan) for m, name in enumerate(names)]
 
 
 def weighted_clicks(

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput
-from cbir.descriptors.encoders.encoder_files import write_network
+from cbir.descriptors.encoders.encoder_files import EncoderCard, EncoderInput, EncoderOutput, write_network
 from cbir.descriptors.encoders.onnx_messages import write_model, write_node, write_tensor
 
 SIDE, CHANNELS = 16, 4

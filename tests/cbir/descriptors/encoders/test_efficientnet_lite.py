@@ -11,7 +11,7 @@ import torch
 from cbir.descriptors import encoders
 from cbir.descriptors.encoders.built_in import weights_path
 from cbir.descriptors.encoders.encoder_network import EncoderNetwork
-from cbir.descriptors.networks.onnx_session import open_onnx_session
+from cbir.descriptors.networks.model_card import open_onnx_session
 from cbir.images import Image
 from tests.cbir.descriptors.pictures import draw
 

@@ -16,7 +16,7 @@ from cbir.descriptors import encoders
 from cbir.descriptors.encoders import built_in
 from cbir.descriptors.encoders.encoder_files import load_or_make, read_network
 from cbir.descriptors.networks import model_card
-from cbir.descriptors.networks.onnx_session import open_onnx_session
+from cbir.descriptors.networks.model_card import open_onnx_session
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from tests.cbir.descriptors.pictures import draw

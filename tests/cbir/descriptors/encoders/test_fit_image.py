@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cbir.descriptors.encoders.encoder_card import EncoderInput
-from cbir.descriptors.encoders.fit_image import fit_image
+from cbir.descriptors.encoders.encoder_files import EncoderInput
+from cbir.descriptors.encoders.encoder_network import fit_image
 from cbir.images import Image
 
 

@@ -12,8 +12,7 @@ from cbir.descriptors.encoders import built_in
 from cbir.descriptors.encoders.built_in import parse_state_dict
 from cbir.descriptors.encoders.feature_cache import FeatureCache
 from cbir.descriptors.encoders.network_writers import RESNET_INPUT, InflatedResNet
-from cbir.descriptors.networks.model_card import ASTRA
-from cbir.descriptors.networks.onnx_session import open_onnx_session
+from cbir.descriptors.networks.model_card import ASTRA, open_onnx_session
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Image
 from cbir.images.volume import make_volume

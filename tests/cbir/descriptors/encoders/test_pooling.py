@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from cbir.descriptors.encoders.built_in import CARDS
-from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderOutput
+from cbir.descriptors.encoders.encoder_files import EncoderCard, EncoderOutput
 from cbir.descriptors.encoders.encoder_network import pool, pooling_matrix
 from cbir.errors import InvalidInput
 

@@ -161,5 +161,5 @@ def test_it_continues_and_refuses_the_folder_of_another(tmp_path):
     extract_release(path, tmp_path / "out", lambda *step: steps.append(step))
     assert steps == [(4, 5), (5, 5)]
     assert [(tmp_path / "out" / f"{number}.png").read_text() for number in range(5)] == list("01234")
-    with pytest.raises(InvalidInput, match="holds another release"):
+    with pytest.raises(InvalidInput, match="holds the content of another file"):
         extract_release(zip_of(tmp_path / "s.zip", ("1.png", "other")), tmp_path / "out")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cbir.descriptors.encoders.encoder_card import EncoderOutput
+from cbir.descriptors.encoders.encoder_files import EncoderOutput
 from cbir.ingest.checks.collection_check import (
     LEAST_DIFFERENCE,
     LEAST_FAMILIAR,

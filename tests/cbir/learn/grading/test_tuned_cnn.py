@@ -8,7 +8,7 @@ from sklearn.base import clone
 from cbir.descriptors.encoders import built_in
 from cbir.descriptors.encoders.encoder_network import normalise_pixels, run_session
 from cbir.descriptors.encoders.network_writers import EfficientNetLite
-from cbir.descriptors.networks.onnx_session import open_onnx_session
+from cbir.descriptors.networks.model_card import open_onnx_session
 from cbir.errors import InvalidInput
 from cbir.learn.grading import make_ranker
 from cbir.learn.grading.cnn_ranker import TunedCnnRanker

@@ -6,7 +6,7 @@ import torch
 
 from cbir.descriptors import encoders
 from cbir.descriptors.encoders import built_in
-from cbir.descriptors.encoders.encoder_card import EncoderInput
+from cbir.descriptors.encoders.encoder_files import EncoderInput
 from cbir.descriptors.networks import model_card
 from cbir.descriptors.networks.backbones import build_backbone
 from cbir.descriptors.networks.efficientnet_lite_network import LITE_NETWORKS

@@ -11,7 +11,7 @@ from cbir.api.main import app
 from cbir.descriptors import network_descriptors
 from cbir.descriptors.networks import embedder as models
 from cbir.descriptors.networks import model_card
-from cbir.descriptors.networks.onnx_session import load_onnx_network
+from cbir.descriptors.networks.model_card import load_onnx_network
 from cbir.errors import CbirError, InvalidInput, NotFound
 from cbir.images import from_array, read_images
 from cbir.learn.models.scoring_network import apply_network

@@ -24,8 +24,12 @@ from cbir.learn.training.embedding_training import (
     initial_head,
     train_embedding,
 )
-from cbir.learn.training.fine_tuning import build_trainable, check_trainable, parameter_groups
-from cbir.learn.training.training_loop import run_training_loop
+from cbir.learn.training.fine_tuning import (
+    build_trainable,
+    check_trainable,
+    parameter_groups,
+    run_training_loop,
+)
 from tests.cbir.learn.training.stripes import weights_of
 
 

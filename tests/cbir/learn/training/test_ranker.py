@@ -22,7 +22,7 @@ from cbir.learn.losses import PosAtTopLoss, TopRankLoss
 from cbir.learn.models import scoring_network
 from cbir.learn.models.linear.top_push import TopPush
 from cbir.learn.models.scoring_network import ScoringNetwork, picture_features, score_pictures
-from cbir.learn.training import training_loop
+from cbir.learn.training import fine_tuning
 from cbir.learn.training.labelled_examples import split_by_positive
 from cbir.learn.training.loss_options import LossOptions
 from cbir.learn.training.ranker_training import (
@@ -141,9 +141,9 @@ def test_a_checkpoint_of_another_training_is_refused(task, tmp_path):
 
 def test_a_checkpoint_of_another_version_is_refused(task, tmp_path):
     train_ranker(made(), task, RankerRecipe(**SHORT), RunOptions(tmp_path))
-    state = training_loop.read_checkpoint(tmp_path / "checkpoint.pt")
+    state = fine_tuning.read_checkpoint(tmp_path / "checkpoint.pt")
     del state["form"]
-    training_loop.write_checkpoint(tmp_path / "checkpoint.pt", state)
+    fine_tuning.write_checkpoint(tmp_path / "checkpoint.pt", state)
     with pytest.raises(InvalidInput, match="another version of cbir"):
         train_ranker(made(), task, RankerRecipe(**SHORT), RunOptions(tmp_path))
 

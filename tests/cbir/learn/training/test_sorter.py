@@ -18,7 +18,7 @@ from cbir.api.main import app
 from cbir.errors import InvalidInput
 from cbir.learn.models import sorters
 from cbir.learn.models.sorters import CnnSorter, HandcraftedSorter, LstmSorter
-from cbir.learn.training import sorter_training, training_loop
+from cbir.learn.training import fine_tuning, sorter_training
 from cbir.learn.training.sorter_training import SorterRecipe, measure_sorter, train_sorter
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
@@ -173,7 +173,7 @@ def test_no_code_runs_from_a_checkpoint(tmp_path):
     path = tmp_path / "checkpoint.pt"
     torch.save({"model": Harmful()}, path)
     with pytest.raises(InvalidInput):
-        training_loop.read_checkpoint(path)
+        fine_tuning.read_checkpoint(path)
     assert not (tmp_path / "made").exists()
 
 
@@ -268,6 +268,6 @@ def test_killed_while_training(tmp_path):
             time.sleep(0.05)
         time.sleep(0.3)
         process.send_signal(signal.SIGKILL)
-    state = training_loop.read_checkpoint(tmp_path / "checkpoint.pt")
+    state = fine_tuning.read_checkpoint(tmp_path / "checkpoint.pt")
     assert state is not None
     assert state["step"] > 0

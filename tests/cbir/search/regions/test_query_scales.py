@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from cbir.descriptors.encoders import Encoder
-from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput
-from cbir.descriptors.encoders.encoder_files import write_network
+from cbir.descriptors.encoders.encoder_files import EncoderCard, EncoderInput, EncoderOutput, write_network
 from cbir.images import Image
 from cbir.search.regions.feature_cells import (
     WHOLE,

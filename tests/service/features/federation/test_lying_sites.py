@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cbir.errors import InvalidInput
@@ -17,13 +18,13 @@ from cbir.system.access_rights import Scope
 from cbir.system.setting_types import RemoteSite
 from service.features.federation.bounded_request import SiteFailed, SiteRequest, send
 from service.features.federation.site_agreement import site_profile
-from service.features.federation.site_client import SiteQuery, Sites, ask_sites
+from service.features.federation.site_client import FederatedRequest, Sites, ask_sites
 from tests.service.features.federation import lying_site
 from tests.service.features.federation.hospitals import VECTOR, Hospital, site_of
 from tests.service.features.federation.lying_site import lying, says
 
 SECONDS = 1.0
-QUERY = SiteQuery(VECTOR, 5, [], "none", {})
+QUERY = np.array(VECTOR, np.float32), FederatedRequest(5)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def sites_at(address: str, seconds: float = SECONDS) -> Sites:
 
 def ask(address: str, profile: Any, seconds: float = SECONDS, sent: list[str] | None = None) -> Any:
     clients = sites_at(address, seconds).choose([])
-    (outcome,) = ask_sites(clients, QUERY, profile, [] if sent is None else sent)
+    (outcome,) = ask_sites(clients, *QUERY, profile, [] if sent is None else sent)
     return outcome
 
 
@@ -135,7 +136,7 @@ def test_an_error_in_reading_one_answer_leaves_the_others(
 
         monkeypatch.setattr(clients[0], "search", fail)
         sent = list[str]()
-        outcomes = ask_sites(clients, QUERY, profile, sent)
+        outcomes = ask_sites(clients, *QUERY, profile, sent)
     assert outcomes[0].problem.startswith("its answer could not be read")
     assert sorted(sent) == ["vector to bad", "vector to good"]
     assert outcomes[1].reply is not None
@@ -169,9 +170,9 @@ def test_a_site_that_fails_three_times_is_left_alone(profile: Any) -> None:
         clients = sites_at(f"http://127.0.0.1:{site.server_port}").choose([])
         sent = list[str]()
         for _ in range(3):
-            (outcome,) = ask_sites(clients, QUERY, profile, sent)
+            (outcome,) = ask_sites(clients, *QUERY, profile, sent)
             assert outcome.problem == "it refuses (500)"
-        (outcome,) = ask_sites(clients, QUERY, profile, sent)
+        (outcome,) = ask_sites(clients, *QUERY, profile, sent)
         assert outcome.problem.startswith("it failed several times and is left alone")
         assert len(site.bodies) == len(sent) == 3
 

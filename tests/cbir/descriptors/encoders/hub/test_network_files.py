@@ -12,8 +12,9 @@ import transformers
 
 from cbir.descriptors import encoders
 from cbir.descriptors.encoders import parse_hub_address
-from cbir.descriptors.encoders.hub.hub_network import fetch_network_files, file_sha256
+from cbir.descriptors.encoders.hub.hub_network import fetch_network_files
 from cbir.errors import InvalidInput
+from cbir.system.files import file_sha256
 from tests.cbir.descriptors.encoders.hub.test_transformers import SMALL, SQUASH, save
 
 ADDRESS = parse_hub_address("hf:org/model")

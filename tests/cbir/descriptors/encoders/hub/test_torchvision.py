@@ -12,9 +12,9 @@ from torchvision.transforms._presets import ImageClassification
 
 from cbir import descriptors
 from cbir.descriptors import encoders
-from cbir.descriptors.encoders.hub.hub_network import file_sha256
 from cbir.errors import InvalidInput
 from cbir.images import Image
+from cbir.system.files import file_sha256
 from tests.cbir.descriptors.pictures import draw
 
 NAME = "squeezenet1_1"  # the smallest

@@ -26,9 +26,9 @@ from service.features.annotate.active.judgement_journal import (
     utc_now,
     valid_grades,
 )
-from service.features.annotate.answer_review import filter_answers, review_answers
+from service.features.annotate.review_api import filter_answers, review_answers
 from service.features.annotate.study_files import TrainedModel
-from service.features.annotate.study_results import ANSWER_COLUMNS, answer_rows, csv_text, study_results
+from service.features.annotate.study_results import ANSWER_COLUMNS, answer_rows, study_results, table_csv
 
 IDS = [f"{number:032x}" for number in range(12)]
 PLAN = study_plan.StudyPlan(grades=(0.0, 1.0, 2.0), grade_names=("none", "mild", "severe"))
@@ -145,7 +145,7 @@ def test_tables() -> None:
     assert [row["state"] for row in rows] == ["replaced", "current", "current", "withdrawn"]
     assert rows[0]["name"] == first.name
     assert (rows[2]["grade"], rows[3]["grade_name"]) == (None, "severe")
-    text = csv_text(ANSWER_COLUMNS, rows)
+    text = table_csv(ANSWER_COLUMNS, rows)
     read = list(csv.DictReader(io.StringIO(text)))
     assert read[0]["who"] == "'=cmd()", "no formula of a spreadsheet"
     assert read[2]["grade"] == ""

@@ -14,7 +14,7 @@ from service.features.annotate.reader_study.reader_results import (
     reader_study_results,
     relevance_units,
 )
-from service.features.annotate.reader_study.reader_view import reader_schedule
+from service.features.annotate.reader_study.routes import reader_schedule
 from service.features.annotate.reader_study.tables import ReaderAnswer, ReaderStudy, StudyItem
 
 NAN = np.nan

@@ -15,7 +15,7 @@ from cbir.store import Collection
 from service.access.token_stores import Scope
 from service.app import create_app
 from service.features.annotate.reader_study import tables as reader_studies
-from service.features.annotate.reader_study.reader_view import SidedAnswer, from_sides, reader_items
+from service.features.annotate.reader_study.routes import SidedAnswer, from_sides, reader_items
 from service.features.annotate.reader_study.tables import ReaderStudy, StudyItem, erase_from_studies
 from service.state import audit_lines
 from service.state.database import StateDatabase, open_state

@@ -1,1 +1,0 @@
-"""IRMA benchmark: hierarchical code error, answers by neighbour votes, submissions."""
