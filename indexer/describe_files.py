@@ -40,7 +40,7 @@ from cbir.ingest.process_pool import (
     WorkerTimedOut,
     extend_deadline,
 )
-from cbir.store.base.statements import SLICE_PLACE
+from cbir.store.base.reserved_labels import SLICE_PLACE
 from cbir.store.records.records import person_labels, stored_place
 from cbir.system.files import is_inside
 

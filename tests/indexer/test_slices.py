@@ -14,8 +14,8 @@ from sqlalchemy import delete
 from cbir import settings
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
+from cbir.store.base.reserved_labels import SLICE_PLACE
 from cbir.store.base.schema import labels
-from cbir.store.base.statements import SLICE_PLACE
 from cbir.store.records.filter_conditions import DicomScope
 from cbir.store.records.records import PERSON_LABELS
 from cbir.store.upkeep.verify import verify_collection

@@ -1,10 +1,9 @@
-"""Statements in the forms of SQLite and PostgreSQL, checksums of rows, which reveal damage, and reserved labels."""
+"""Statements in the forms of SQLite and PostgreSQL, and checksums of rows, which reveal damage of a disk."""
 
 import json
-import math
 import struct
 import zlib
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -25,8 +24,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement, GenericFunction
-
-from cbir.errors import InvalidInput
 
 # SQLite has one type of integers, of up to 64 bits, and numbers rows by INTEGER alone.
 WHOLE_NUMBER = BigInteger().with_variant(Integer(), "sqlite")
@@ -241,28 +238,3 @@ def restored_types_sql(table: Table) -> list[str]:
 
 def _is_key(column: Column[Any]) -> bool:
     return column.primary_key or bool(column.foreign_keys)
-
-
-# Key of the row of the table `labels` that holds the day; no label of an image has this key.
-STUDY_DAY = "study_day"
-
-# Key of the row of the table `labels` that holds the place, also an unknown one, of a DICOM image.
-SLICE_PLACE = "slice_place"
-
-RESERVED = {STUDY_DAY: "the days of studies", SLICE_PLACE: "the places of slices in their series"}
-
-
-def require_other_keys(keys: Iterable[str]) -> None:
-    """Raise InvalidInput if one of the keys of labels is reserved."""
-    for key in keys:
-        if key in RESERVED:
-            raise InvalidInput(f"the label {key} is reserved for {RESERVED[key]}; choose another key")
-
-
-def as_number(text: str) -> float | None:
-    """Convert a label's value to a finite number; None if it is none."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from cbir.errors import IndexUnavailable, InvalidInput
 from cbir.gallery.vector_blocks import Floats
-from cbir.store.base.statements import as_number
+from cbir.store.base.reserved_labels import as_number
 from cbir.store.index.port import IndexedImage, IndexScope
 from cbir.store.records.filter_conditions import (
     ABSENT,

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from cbir.errors import InvalidInput
-from cbir.store.base.statements import as_number, require_other_keys
+from cbir.store.base.reserved_labels import as_number, require_other_keys
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement

@@ -12,8 +12,9 @@ from sqlalchemy import Connection, MetaData, Select, func, select
 from cbir.errors import InvalidInput
 from cbir.store.base import metadata
 from cbir.store.base.profile import Profile
+from cbir.store.base.reserved_labels import RESERVED, require_other_keys
 from cbir.store.base.schema import images, labels
-from cbir.store.base.statements import RESERVED, Statement, is_listed, require_other_keys
+from cbir.store.base.statements import Statement, is_listed
 from cbir.store.records.filter_conditions import Condition
 from cbir.store.snapshot import stored_snapshot
 from cbir.system.remedies import did_you_mean

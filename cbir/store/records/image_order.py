@@ -10,8 +10,9 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, or_,
 
 from cbir.errors import InvalidInput
 from cbir.images.slice_order import PlacedSlice, SlicePlace, order_slices, uid_key
+from cbir.store.base.reserved_labels import SLICE_PLACE, as_number
 from cbir.store.base.schema import images, labels
-from cbir.store.base.statements import SLICE_PLACE, Statement, as_number
+from cbir.store.base.statements import Statement
 from cbir.store.records.filter_conditions import Condition, DicomScope
 from cbir.store.records.image_counts import check_label_keys
 from cbir.store.records.image_rows import ids_of

@@ -9,8 +9,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, exists, func, insert, select
 
 from cbir.store.base import metadata
+from cbir.store.base.reserved_labels import SLICE_PLACE, STUDY_DAY
 from cbir.store.base.schema import changed_images, changes, forgotten, images, labels
-from cbir.store.base.statements import SLICE_PLACE, STUDY_DAY, Statement, is_postgresql, values_checksum
+from cbir.store.base.statements import Statement, is_postgresql, values_checksum
 from cbir.store.records import originals
 from cbir.store.records.image_rows import batches, ids_of, insert_labels, rows_matching, update_images
 from cbir.store.records.records import OF_PATIENT, parse_day

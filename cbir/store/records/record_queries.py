@@ -10,8 +10,9 @@ from sqlalchemy import Connection, Select, func, select
 
 from cbir.errors import CollectionDamaged, NotFound
 from cbir.store.base.damage import REPAIR
+from cbir.store.base.reserved_labels import require_other_keys
 from cbir.store.base.schema import images, labels, thumbnails
-from cbir.store.base.statements import Statement, require_other_keys, row_checksum, vector_checksum
+from cbir.store.base.statements import Statement, row_checksum, vector_checksum
 from cbir.store.postgresql.postgresql_database import Database, connect_once
 from cbir.store.records import dicom_instances, image_counts, image_order, record_rows
 from cbir.store.records.filter_conditions import ABSENT, Condition, DicomScope, parse_filters

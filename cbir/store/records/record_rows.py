@@ -10,16 +10,9 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Row, Select, select
 
 from cbir.errors import CollectionDamaged
+from cbir.store.base.reserved_labels import SLICE_PLACE, STUDY_DAY, require_other_keys
 from cbir.store.base.schema import images, labels
-from cbir.store.base.statements import (
-    SLICE_PLACE,
-    STUDY_DAY,
-    Statement,
-    is_postgresql,
-    joined_numbers,
-    require_other_keys,
-    values_checksum,
-)
+from cbir.store.base.statements import Statement, is_postgresql, joined_numbers, values_checksum
 from cbir.store.records.filter_conditions import Condition
 from cbir.store.records.image_rows import batches
 from cbir.store.records.records import PERSON_LABELS, Record

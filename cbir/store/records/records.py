@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput
 from cbir.images import DicomHeader, Image
 from cbir.images.slice_order import CYCLE, DAY, SlicePlace
-from cbir.store.base.statements import RESERVED, SLICE_PLACE, STUDY_DAY
+from cbir.store.base.reserved_labels import RESERVED, SLICE_PLACE, STUDY_DAY
 from cbir.system.files import harmless_cell
 
 

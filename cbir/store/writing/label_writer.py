@@ -9,8 +9,8 @@ from sqlalchemy import select
 from cbir.store.base import metadata
 from cbir.store.base.collection_folder import wait_for_writer, writer_lock
 from cbir.store.base.normalisation import Statistics
+from cbir.store.base.reserved_labels import SLICE_PLACE, STUDY_DAY, require_other_keys
 from cbir.store.base.schema import images
-from cbir.store.base.statements import SLICE_PLACE, STUDY_DAY, require_other_keys
 from cbir.store.postgresql.postgresql_database import Database, is_sqlite
 from cbir.store.records import label_changes, originals
 from cbir.store.records.image_rows import ids_of, rows_matching, update_images

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, select
 
 from cbir.store.base import metadata
 from cbir.store.base.profile import Profile, VectorFormat, vector_format
+from cbir.store.base.reserved_labels import SLICE_PLACE, STUDY_DAY
 from cbir.store.base.schema import images
-from cbir.store.base.statements import SLICE_PLACE, STUDY_DAY
 from cbir.store.postgresql.postgresql_database import Database
 from cbir.store.records import dicom_instances, label_changes, originals, quarantine
 from cbir.store.records.add_transaction import Added, AddTransaction

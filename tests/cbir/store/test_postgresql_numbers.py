@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cbir.store.base.statements import as_number
+from cbir.store.base.reserved_labels import as_number
 from cbir.store.postgresql.postgresql_schema import number_function
 from tests.postgresql_server import USER, PostgresqlServer
 

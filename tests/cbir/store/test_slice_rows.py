@@ -9,7 +9,7 @@ import pytest
 from cbir.errors import InvalidInput
 from cbir.images.slice_order import CYCLE, DAY, SlicePlace
 from cbir.store import Collection
-from cbir.store.base.statements import SLICE_PLACE
+from cbir.store.base.reserved_labels import SLICE_PLACE
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.filter_conditions import DicomScope
 from cbir.store.records.image_order import Position, parse_order

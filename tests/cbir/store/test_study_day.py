@@ -12,8 +12,8 @@ from sqlalchemy import select
 from cbir.errors import InvalidInput
 from cbir.ingest.manifest import Manifest
 from cbir.store import Collection
+from cbir.store.base.reserved_labels import STUDY_DAY
 from cbir.store.base.schema import labels
-from cbir.store.base.statements import STUDY_DAY
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.image_rows import insert_labels
 from cbir.store.records.record_rows import stored_day
