@@ -14,7 +14,7 @@ from typing import Any
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.images import Image, Limits, decode, read_images
 from cbir.ingest.image_files import HEAD_BYTES, has_image_name, starts_like_image
-from cbir.ingest.xnat_session import XnatFailed, XnatSilent
+from cbir.ingest.xnat_errors import XnatFailed, XnatSilent
 
 # and the packages that read them
 SCHEMES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "xnat": "httpx"}

@@ -9,18 +9,7 @@ from typing import Any
 
 import httpx
 
-
-class XnatFailed(Exception):
-    """An XNAT server refuses, or does not deliver what it should. The message repeats nothing that it answered."""
-
-
-class XnatSilent(XnatFailed):
-    """An XNAT server does not answer, however often it is asked. is_overloaded: it says so itself."""
-
-    def __init__(self, text: str, is_overloaded: bool = False) -> None:
-        super().__init__(text)
-        self.is_overloaded = is_overloaded
-
+from cbir.ingest.xnat_errors import XnatFailed, XnatSilent
 
 USER, PASSWORD = "CBIR_XNAT_USER", "CBIR_XNAT_PASSWORD"
 LISTING_BYTES = 64 * 2**20

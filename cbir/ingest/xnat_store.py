@@ -10,7 +10,8 @@ from urllib.parse import quote, unquote
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.ingest.xnat_session import PASSWORD, USER, XnatFailed, XnatSession
+from cbir.ingest.xnat_errors import XnatFailed
+from cbir.ingest.xnat_session import PASSWORD, USER, XnatSession
 from cbir.system.addresses import is_private_link
 
 LEVELS = ("projects", "subjects", "experiments", "scans", "resources", "files")
