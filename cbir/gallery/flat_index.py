@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from threading import Lock
 from typing import Any, Literal
 from weakref import ref
@@ -37,7 +37,7 @@ class FlatIndex:
     def __len__(self) -> int:
         return int(self.index.ntotal)
 
-    @cached_property
+    @property
     def precision(self) -> Literal["single", "half"]:
         """Precision of what is compared; the distances of answers are computed in single precision."""
         return "single" if isinstance(self.index, faiss.IndexFlat) else "half"

@@ -302,8 +302,13 @@ CONTROL_STARTS = ("\t", "\r", "\n")
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     """Return rows as csv, each of their cells harmless."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(map(harmless_cell, row) for row in rows)
+    write_rows(text, rows)
     return text.getvalue()
+
+
+def write_rows(file: TextIO, rows: Iterable[Iterable[Any]]) -> None:
+    """Write rows as csv, one at a time, each of their cells harmless."""
+    csv.writer(file, lineterminator="\n").writerows(map(harmless_cell, row) for row in rows)
 
 
 def harmless_cell(value: Any) -> Any:

@@ -169,8 +169,8 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_behind(parent: int, niceness: int, exit_code: int) -> None:
-    """Lower the priority of this process by `niceness`; end it by `exit_code` once its parent, if not 0, is gone."""
+def run_behind(parent: int | None, niceness: int, exit_code: int) -> None:
+    """Lower the priority of this process by `niceness`; end it by `exit_code` once `parent` is not its parent."""
 
     def end_with_parent() -> None:
         while os.getppid() == parent:
@@ -179,7 +179,7 @@ def run_behind(parent: int, niceness: int, exit_code: int) -> None:
 
     if hasattr(os, "nice"):
         os.nice(niceness)
-    if parent:
+    if parent is not None:
         Thread(target=end_with_parent, daemon=True).start()
 
 

@@ -136,6 +136,18 @@ def test_labels_that_come_later_count_and_a_named_label_stays(tmp_path: Path) ->
         assert " by finding: " in update_choice(made, writer).reason
 
 
+def test_a_named_label_is_the_only_one_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with filled(tmp_path / "collection", LEAST_LABELLED, key="organ") as collection:
+
+        def refuse(_: Collection) -> list[str]:
+            raise AssertionError("all keys were read")
+
+        monkeypatch.setattr(Collection, "label_keys", refuse)
+        found = auto_choice.labelled_rows(collection, collection.view(), "organ")
+    assert found is not None
+    assert found[0] == "organ"
+
+
 def test_queries_are_drawn_from_each_class_in_turn() -> None:
     label = np.array([2, -1, 0, 2, 1, 0, 2, 0, -1, 0], np.int64)  # one image of class 1, which none can find
     rows = LabelledRows(np.arange(10), label, np.full(10, -1))
