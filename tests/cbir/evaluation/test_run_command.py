@@ -49,8 +49,8 @@ def test_a_finished_run_without_an_answer_is_used_again(tmp_path):
     own = index(tmp_path / "own", tmp_path)
     runner = RunWriter(own, select_candidates(own), (), SearchProtocol(5), settings.load(), tmp_path)
     with open_search_pool(own.folder, settings.load(), 1) as pool:
-        first = runner.run(Method("none"), pool, lambda done: None)
-        again = runner.run(Method("none"), pool, lambda done: None)
+        first = runner.run(Method("none", "none"), pool, lambda done: None)
+        again = runner.run(Method("none", "none"), pool, lambda done: None)
     assert (tmp_path / "none.run").read_bytes() == b""
     assert (first.facts["reused"], again.facts["reused"]) == (False, True)
 
