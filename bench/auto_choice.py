@@ -28,7 +28,7 @@ from cbir.evaluation.relevance import encode_values, parse_relevance
 from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.whitening import plain_space
+from cbir.gallery.vector_blocks import plain_space
 from cbir.rerank import CANDIDATES, default_choice
 from cbir.store import Collection
 from cbir.store.base.profile import UNIT_EPRF

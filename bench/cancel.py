@@ -24,8 +24,7 @@ from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.rerank.diffusion import RelevanceFeedback
 from cbir.rerank.feedback import Feedback
-from cbir.system.cancellation import time_limit
-from cbir.system.threads import cores
+from cbir.system.threads import cores, time_limit
 
 TARGET_MS = 250
 CLUSTERS = 200

@@ -32,7 +32,8 @@ from cbir import descriptors, rerank
 from cbir.descriptors import encoders
 from cbir.descriptors.networks.embedder import KEPT, Embedder, EmbeddingHead
 from cbir.evaluation.metrics.rank_metrics import RetrievalScores
-from cbir.gallery import knn, whitening
+from cbir.gallery import knn
+from cbir.gallery import vector_blocks as whitening
 from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.images import read_images

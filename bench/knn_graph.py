@@ -10,8 +10,7 @@ import faiss
 import numpy as np
 
 from cbir.gallery import knn
-from cbir.gallery.vector_blocks import Floats, spread_rows
-from cbir.gallery.whitening import plain_space
+from cbir.gallery.vector_blocks import Floats, plain_space, spread_rows
 
 CHECKED = 1000  # images whose neighbours are compared with the exact ones
 PEER_PROBES = 16  # lists of the inverted file that a search reads

@@ -24,8 +24,14 @@ from cbir.descriptors.encoders import Encoder
 from cbir.images import Image
 from cbir.learn.severity.stored_images import read_stored_image
 from cbir.search.regions.explanation import explaining_encoder
-from cbir.search.regions.feature_cells import Area, FeatureCells, feature_cells
-from cbir.search.regions.match_map import best_match_maps, cells_by_scale, match_maps
+from cbir.search.regions.feature_cells import (
+    Area,
+    FeatureCells,
+    best_match_maps,
+    cells_by_scale,
+    feature_cells,
+    match_maps,
+)
 from cbir.store import Collection
 
 SIDES = 0.25, 0.45  # shares of a region

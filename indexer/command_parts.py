@@ -1,18 +1,19 @@
 """Parts of the commands that add images: options, exit codes, the report of refused items, the printed end."""
 
 import csv
+import re
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
-from cbir.system.console import echo
-from cbir.system.csv_cells import harmless_cell
-from cbir.system.files import open_private
+from cbir.system.console import OutputFormat, echo, print_json
+from cbir.system.files import harmless_cell, open_private
 
 FramesOption = Annotated[
     str, typer.Option(help="Frames of multi-frame instances to add: all, middle, or every:N.")
@@ -45,6 +46,8 @@ RayOption = Annotated[
         help="Describe on a Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT; --jobs is per node then.",
     ),
 ]
+FETCHES_A_PROCESS = 2
+FORMS = re.compile(r"<(.*?)\|(.*?)>")
 DONE, DIFFERENT, SOME_REFUSED, INTERRUPTED = 0, 1, 3, 130  # DIFFERENT: from the archive, and not applied
 
 
@@ -97,18 +100,18 @@ def print_speed(images: int, done: str, describing: float, whole: float) -> None
 
 
 def print_counts(
-    counts: Iterable[tuple[int, str, str]],
-    examples: Sequence[tuple[str, str]],
-    listed: int,
-    report: Path | None,
-    interrupted: bool,
+    counts: Iterable[tuple[int, str]],
+    examples: Sequence[tuple[str, str]] = (),
+    listed: int = 0,
+    report: Path | None = None,
+    interrupted: bool = False,
 ) -> None:
     """Print the counts that are not 0, then examples of what was refused.
 
     Parameters
     ----------
-    counts : iterable of (int, str, str)
-        Numbers with what they count: one, and several.
+    counts : iterable of (int, str)
+        Numbers with what they count, where <one|several> are its words for one and for several.
     examples : sequence of (str, str)
         First few items with their reasons.
     listed : int
@@ -118,12 +121,38 @@ def print_counts(
     interrupted : bool
         Whether the run has to be continued.
     """
-    for count, one, several in counts:
+    for count, words in counts:
         if count:
-            echo(f"{count} {one if count == 1 else several}")
+            form = FORMS.sub(r"\1" if count == 1 else r"\2", words)
+            echo(f"{count} {form}")
     for name, reason in examples:
         echo(f"  {name}: {reason}")
     if listed > len(examples):
         echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
     if interrupted:
         echo("interrupted; run the same command again to continue")
+
+
+def print_totals(counts: Iterable[tuple[str, int]], format: OutputFormat, nothing: str) -> None:
+    """Print the counts that are not 0, by name.
+
+    Parameters
+    ----------
+    counts : iterable of (str, int)
+        Names and numbers.
+    format : OutputFormat
+        JSON, or one line.
+    nothing : str
+        The line where all are 0.
+    """
+    totals = dict(sorted((name, number) for name, number in counts if number))
+    if format is OutputFormat.json:
+        print_json(totals)
+    else:
+        echo(", ".join(f"{number} {name}" for name, number in totals.items()) or nothing)
+
+
+def handle_signals(handler: Any) -> None:
+    """Let `handler` handle what stops a command: SIGTERM and Ctrl-C."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handler)

@@ -145,7 +145,7 @@ def index_files(
     Exit code 0: all done; 3: done, but some files were refused, or labels of duplicates differ; 2: wrong use; 130:
     interrupted.
     """
-    from indexer.index_progress import make_progress, progress_lines
+    from indexer.index_progress import ShownProgress, progress_lines
     from indexer.index_request import IndexRequest
     from indexer.index_run import run_request
 
@@ -164,7 +164,7 @@ def index_files(
     )
     request.check()  # before a report or a collection is created
     with refusal_report(report) as report_refusal:
-        progress_report = progress_lines() if progress is ProgressFormat.json else make_progress()
+        progress_report = progress_lines() if progress is ProgressFormat.json else ShownProgress()
         summary = run_request(request, progress_report, report_refusal, report_refusal)
     if not summary.interrupted:
         follow_index(request.collection, loaded)
@@ -193,52 +193,41 @@ def parse_weights(texts: Sequence[str] | None) -> dict[str, float]:
 
 def _print_summary(summary: "IndexSummary", report: Path | None) -> None:
     print_speed(summary.indexed, "indexed", summary.describing_seconds, summary.seconds)
-    left_out = "of images in the collection (--duplicates adds them, --report names them)"
     listed = "by the intake check (cbir collection quarantine lists them)"
     counts = (
-        (summary.already, "file was in the collection already", "files were in the collection already"),
-        (summary.relabelled, "file got other labels", "files got other labels"),
+        (summary.already, "<file was|files were> in the collection already"),
+        (summary.relabelled, "<file|files> got other labels"),
         (
             summary.completed,
-            "file got what an older version had not read in its header",
-            "files got what an older version had not read in their headers",
+            "<file|files> got what an older version had not read in <its header|their headers>",
         ),
         (
             summary.duplicates,
-            f"image left out: a duplicate {left_out}",
-            f"images left out: duplicates {left_out}",
+            "<image left out: a duplicate|images left out: duplicates> of images in the collection "
+            "(--duplicates adds them, --report names them)",
         ),
-        (
-            summary.flagged,
-            "image labelled by the intake check (label intake)",
-            "images labelled by the intake check (label intake)",
-        ),
-        (summary.quarantined, f"image quarantined {listed}", f"images quarantined {listed}"),
-        (
-            summary.deleted_earlier,
-            "image left out: deleted earlier (--restore adds it)",
-            "images left out: deleted earlier (--restore adds them)",
-        ),
-        (
-            summary.manifest_unused,
-            "row of the manifest names no file in the sources",
-            "rows of the manifest name no file in the sources",
-        ),
+        (summary.flagged, "<image|images> labelled by the intake check (label intake)"),
+        (summary.quarantined, f"<image|images> quarantined {listed}"),
+        (summary.deleted_earlier, "<image|images> left out: deleted earlier (--restore adds <it|them>)"),
+        (summary.manifest_unused, "<row|rows> of the manifest <names|name> no file in the sources"),
         (
             summary.manifest_lost,
-            "row of the manifest names a file that was refused, or a picture that was deleted earlier",
-            "rows of the manifest name files that were refused, or pictures that were deleted earlier",
+            "<row of the manifest names a file that was|rows of the manifest name files that were> refused, or "
+            "<a picture that was|pictures that were> deleted earlier",
         ),
     )
+    print_counts(counts)
     conflicts = (
-        summary.conflicts,
-        "label of a duplicate differs from that of the picture, which stays:",
-        "labels of duplicates differ from those of the picture, which stay:",
+        "<label of a duplicate differs|labels of duplicates differ> from <that|those> of the picture, which"
     )
-    print_counts(counts, (), 0, report, interrupted=False)
-    print_counts([conflicts], summary.conflict_examples, summary.conflicts, report, interrupted=False)
-    refused = (summary.refused, "file refused:", "files refused:")
-    print_counts([refused], summary.examples, summary.refused, report, summary.interrupted)
+    print_counts(
+        [(summary.conflicts, f"{conflicts} <stays|stay>:")],
+        summary.conflict_examples,
+        summary.conflicts,
+        report,
+    )
+    refused = [(summary.refused, "<file|files> refused:")]
+    print_counts(refused, summary.examples, summary.refused, report, summary.interrupted)
 
 
 def _advise(folder: Path, with_profile: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.store.collection_address import collection_folder
-from indexer.index_progress import IndexSummary, NoProgress, ProgressReport, make_progress
+from indexer.index_progress import IndexSummary, NoProgress, ProgressReport, ShownProgress
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
 
@@ -59,5 +59,5 @@ def index_images(
         restore=restore,
         actor="Python",
     )
-    report: ProgressReport = make_progress() if progress else NoProgress()
+    report: ProgressReport = ShownProgress() if progress else NoProgress()
     return run_request(request, report, lambda path, reason: None)

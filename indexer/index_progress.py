@@ -6,12 +6,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from cbir.system.console import StageLines
-
-if TYPE_CHECKING:
-    from rich.progress import TaskID
+from cbir.system.console import StageBars
 
 NAMING_FILES = (
     "examples",
@@ -145,96 +142,38 @@ class ThrottledProgress(NoProgress):
                 raise KeyboardInterrupt from None
 
 
-class ProgressInLog:
-    """Lines on stderr, every some seconds. total: number of files, once they are counted."""
+class ShownProgress(NoProgress):
+    """A bar on a terminal, or lines of a log, on stderr. total: number of files, once they are counted."""
 
     def __init__(self) -> None:
-        self.total: int | None = None
-        self._lines = StageLines()
-        self._done, self._stage = 0, "indexing"
-
-    def __enter__(self) -> "ProgressInLog":
-        self._lines.__enter__()
-        self._lines.show(self._stage, 0, None)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._lines.__exit__()
-
-    def __call__(self, done: int, summary: IndexSummary) -> None:
-        """Take the number of files done."""
-        self._done = done
-        self._lines.show(
-            self._stage, done, self.total, f"{summary.refused} refused" if summary.refused else ""
-        )
-
-    def begin_stage(self, stage: str) -> None:
-        """Name the stage in the next line."""
-        self._stage = stage
-        self._lines.show(stage, self._done, self.total)
-
-    def show_stage(self, stage: str, done: int, total: int) -> None:
-        """Show the steps `done` of a `stage`, and their `total`, in the next line."""
-        self._lines.show(stage, done, total)
-
-
-def make_progress() -> "ProgressBar | ProgressInLog":
-    """Return a bar for a terminal, or lines for a log."""
-    return ProgressBar() if sys.stderr.isatty() else ProgressInLog()
-
-
-class ProgressBar:
-    """A bar on stderr. total: number of files, once they are counted."""
-
-    def __init__(self) -> None:
-        from rich.console import Console  # with its import the service would start later
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        self.total: int | None = None
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[rate]:.0f}/s"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[refused]}", style="red", markup=False),
-            console=Console(stderr=True),
-        )
-        self._task = self._bar.add_task("indexing", total=None, refused="", rate=0.0)
-        self._stages: dict[str, TaskID] = {}
+        super().__init__()
+        self._bars, self._stage, self._done = StageBars(), "indexing", 0
         self._started = time.monotonic()
 
-    def __enter__(self) -> "ProgressBar":
-        self._bar.start()
+    def __enter__(self) -> "ShownProgress":
+        self._bars.__enter__()
+        self._bars.show(self._stage)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self._bars.__exit__()
 
     def __call__(self, done: int, summary: IndexSummary) -> None:
-        """Update the bar to `done` files."""
+        """Show the number of files done, how many that is a second, and those refused."""
+        self._done = done
         rate = done / max(time.monotonic() - self._started, 1e-3)
-        refused = f"{summary.refused} refused" if summary.refused else ""
-        self._bar.update(self._task, completed=done, total=self.total, refused=refused, rate=rate)
+        refused = f", {summary.refused} refused" if summary.refused else ""
+        self._bars.show(self._stage, done, self.total, f"{rate:.0f}/s{refused}")
 
     def begin_stage(self, stage: str) -> None:
-        """Show the name of the stage in front of the bar."""
-        self._bar.update(self._task, description=stage)
+        """Name what the files are counted for from now on."""
+        self._bars.end(self._stage)
+        self._stage = stage
+        self._bars.show(stage, self._done, self.total)
 
     def show_stage(self, stage: str, done: int, total: int) -> None:
-        """Show the steps `done` of a `stage`, and their `total`, in a bar of its own."""
-        if stage not in self._stages:
-            self._stages[stage] = self._bar.add_task(stage, refused="", rate=0.0)
-        rate = done / max(self._bar.tasks[-1].elapsed or 0.0, 1e-3)
-        self._bar.update(self._stages[stage], completed=done, total=total, rate=rate)
+        """Show the steps `done` of a `stage`, and their `total`, by themselves."""
+        self._bars.show(stage, done, total)
 
 
 def progress_lines() -> ThrottledProgress:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import Empty, Queue
 from threading import Lock, Thread
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from cbir.errors import CollectionBusy, CollectionDamaged, StorageFull
 from cbir.evaluation.auto_choice import ChoiceUpdater
@@ -40,6 +40,11 @@ from indexer.describe_instance import (
     describe_shared_instance,
 )
 
+if TYPE_CHECKING:
+    from indexer.ray_cluster.ray_pool import RayPool
+
+    InstancePool = ProcessPool[SharedBytes, InstanceOutcome] | RayPool[SharedBytes, InstanceOutcome]
+
 COMMIT_INSTANCES = 256  # most that are committed together
 IDLE_SECONDS = 2.0  # without a new instance: then the snapshot is checked
 RENEW_SECONDS = 60.0  # at least as often while instances keep coming
@@ -52,23 +57,6 @@ OTHER_PICTURE = InstanceOutcome(
 )
 
 log = logging.getLogger(__name__)
-
-
-class InstancePool(Protocol):
-    """Processes that describe instances."""
-
-    @property
-    def jobs(self) -> int:
-        """Number of processes."""
-        ...
-
-    def run(self, task: SharedBytes) -> InstanceOutcome:
-        """Describe an instance; raises WorkerDied if the process died on it."""
-        ...
-
-    def close(self) -> None:
-        """End the processes."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +252,7 @@ class Intake:
             self._stored = 0
 
 
-def _pool_here(task: InstanceTask, jobs: int) -> InstancePool:
+def _pool_here(task: InstanceTask, jobs: int) -> "InstancePool":
     function = partial(describe_shared_instance, task=task)
     pool: ProcessPool[SharedBytes, InstanceOutcome] = ProcessPool(
         function, jobs, use_one_thread_silently, task.describe.seconds
@@ -273,7 +261,7 @@ def _pool_here(task: InstanceTask, jobs: int) -> InstancePool:
     return pool
 
 
-def _pool_on_cluster(task: InstanceTask, jobs: int | None) -> InstancePool:
+def _pool_on_cluster(task: InstanceTask, jobs: int | None) -> "InstancePool":
     from indexer.ray_cluster.ray_pool import RayPool
 
     return RayPool(describe_shared_instance, task, jobs)

@@ -52,7 +52,7 @@ def evaluate_irma(
     from cbir.evaluation.datasets.irma.label_files import label_kind
     from cbir.evaluation.submission import BenchmarkPlan, answer_release
     from cbir.system.threads import cores
-    from indexer.index_progress import make_progress
+    from indexer.index_progress import ShownProgress
     from indexer.irma_release import index_training_images, prepare_release
 
     rerankers = runs.parse_methods(rerank)
@@ -63,7 +63,7 @@ def evaluate_irma(
     with_codes = label_kind(prepared.release.labelling) == "code"
     if with_codes and codes is None:
         raise InvalidInput("codes need the code tree; name it with --tree")
-    summary = index_training_images(prepared, profile, jobs or cores(), loaded, make_progress())
+    summary = index_training_images(prepared, profile, jobs or cores(), loaded, ShownProgress())
     if summary.interrupted:
         raise typer.Exit(INTERRUPTED)
     default = ErrorRule.of_2007 if prepared.release.year == "2007" else ErrorRule.of_2009

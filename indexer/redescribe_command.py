@@ -105,27 +105,11 @@ def _progress_on(bars: StageBars) -> "ShowProgress":
 def _print_redescribed(summary: "RedescribeSummary", report: Path | None) -> None:
     print_speed(summary.described, "described", summary.describing_seconds, summary.seconds)
     counts = (
-        (
-            summary.already,
-            "image was in the second collection already",
-            "images were in the second collection already",
-        ),
-        (summary.updated, "of them was brought up to date", "of them were brought up to date"),
-        (
-            summary.removed,
-            "image removed, which the first collection no longer has",
-            "images removed, which the first collection no longer has",
-        ),
-        (
-            summary.quarantined,
-            "image carried over to the quarantine",
-            "images carried over to the quarantine",
-        ),
-        (summary.refused, "image cannot be described again", "images cannot be described again"),
-        (
-            summary.kept,
-            "image is in the second collection only, and was kept",
-            "images are in the second collection only, and were kept",
-        ),
+        (summary.already, "<image was|images were> in the second collection already"),
+        (summary.updated, "of them <was|were> brought up to date"),
+        (summary.removed, "<image|images> removed, which the first collection no longer has"),
+        (summary.quarantined, "<image|images> carried over to the quarantine"),
+        (summary.refused, "<image|images> cannot be described again"),
+        (summary.kept, "<image is|images are> in the second collection only, and <was|were> kept"),
     )
     print_counts(counts, summary.examples, summary.refused + summary.kept, report, summary.interrupted)

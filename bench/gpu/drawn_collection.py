@@ -9,7 +9,7 @@ from cbir.gallery.flat_index import build_half_index
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.whitening import plain_space
+from cbir.gallery.vector_blocks import plain_space
 from cbir.search.searched_vectors import SearchedVectors
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings

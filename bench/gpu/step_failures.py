@@ -17,7 +17,7 @@ from step_results import GPU, SMALL, attempt, without_gpu
 
 from cbir.errors import DeviceFailed
 from cbir.gallery import flat_index, knn
-from cbir.gallery.whitening import plain_space
+from cbir.gallery.vector_blocks import plain_space
 from cbir.search.view_vectors import SnapshotSearch
 from cbir.system import device_failure
 

@@ -10,7 +10,7 @@ from step_results import GPU, SMALL, attempt, report, without_gpu
 
 from cbir.gallery.flat_index import GpuFlatIndex, build_half_index
 from cbir.gallery.knn import NEAREST, find_neighbours
-from cbir.gallery.whitening import plain_space
+from cbir.gallery.vector_blocks import plain_space
 from cbir.system.device import faiss_gpu_problem
 
 COUNT, QUERIES, COMPARED = (20_000 if SMALL else 1_000_000), 20, 500

@@ -24,8 +24,6 @@ from cbir.store.collection_address import address_or_folder, collection_folder
 from cbir.store.records.filter_conditions import Condition, LabelConditions, list_conditions
 from cbir.store.records.image_counts import LabelKey, LabelValues
 
-PAGE = 2000  # records read at a time
-
 
 class CollectionVectors(NamedTuple):
     """Vectors of n images, in the order in which the images were added.
@@ -139,10 +137,7 @@ class CollectionImages:
     def images(self, where: LabelConditions = ()) -> Iterator[Record]:
         """Iterate over the records of the images that meet all conditions `where`, oldest first."""
         conditions = self.collection.conditions(list_conditions(where))
-        last = 0
-        while page := self.collection.page(last, PAGE, conditions):
-            yield from (record for _, record in page)
-            last = page[-1][0]
+        yield from (record for _, record in self.collection.iterate(conditions))
 
     def image(self, image_id: str) -> Record:
         """Return the record of an image: labels, source, size, DICOM UIDs."""

@@ -80,7 +80,7 @@ class OpenCollection(CollectionImages):
             )
         request = request_of(options, ids)
         vectors = options.get("vector")
-        check_profile(options.get("profile"), vectors, self.profile)
+        check_profile(options.get("profile"), vectors, self.collection.profile)
         return self.answer(images, request, options.get("text"), vectors)
 
     def _search_anywhere(self, query: Any, options: SearchOptions) -> Hits:
@@ -265,7 +265,7 @@ class OpenCollection(CollectionImages):
         part : QueryOptions
             Frame, region and window.
         """
-        return read_example(example, self.limits, self.profile.volume_grid, part)
+        return read_example(example, self.limits, self.collection.profile.volume_grid, part)
 
     def read_part(self, image_id: str, part: QueryOptions) -> Image:
         """Return a region of an image of the collection; it is searched with as it was indexed, its frame and window.

@@ -20,8 +20,7 @@ from cbir.ingest.query_file import WHOLE_FILE, QueryOptions, decode_query_volume
 from cbir.learn.severity.stored_images import read_stored_image
 from cbir.search.region_search import RegionQuery
 from cbir.search.regions.explanation import Explanation, explain_parts, explaining_encoder, region_area
-from cbir.search.regions.feature_cells import WHOLE, feature_cells
-from cbir.search.regions.match_map import best_match_maps, query_cells
+from cbir.search.regions.feature_cells import WHOLE, best_match_maps, feature_cells, query_cells
 from cbir.search.regions.region_cells import region_encoder
 from cbir.search.search_options import image_id_of, is_array, list_examples
 from cbir.store import Collection

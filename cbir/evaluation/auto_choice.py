@@ -275,8 +275,10 @@ def labelled_rows(
     collection: Collection, view: View, label_key: str | None
 ) -> tuple[str, LabelledRows] | None:
     """Return a label to compare by and the rows: `label_key`, "label" or the key with most classes; None without."""
-    usual_first = sorted(_keys_of_pictures(collection), key=lambda key: (key != USUAL_LABEL, key))
-    keys = [label_key] if label_key else usual_first
+    if label_key:
+        keys = [label_key]
+    else:
+        keys = sorted(_keys_of_pictures(collection), key=lambda key: (key != USUAL_LABEL, key))
     usable: list[tuple[int, str, LabelledRows]] = []
     for key, labelled in read_labels(collection, view, keys):
         if _has_classes(labelled):

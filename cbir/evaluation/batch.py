@@ -22,8 +22,7 @@ from cbir.ingest.query_file import QueryOptions, read_query_file
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.system.csv_cells import harmless_cell
-from cbir.system.files import atomic_text, open_private, try_lock
+from cbir.system.files import atomic_text, harmless_cell, open_private, try_lock
 from cbir.system.threads import keep_to_one_core
 
 ID = "id:"

@@ -15,8 +15,7 @@ from cbir.evaluation.run_files import qrel_lines
 from cbir.evaluation.runs import EvalRun
 from cbir.evaluation.significance import RESAMPLES
 from cbir.system.console import results_console
-from cbir.system.csv_cells import csv_text
-from cbir.system.files import atomic_text, file_sha256
+from cbir.system.files import atomic_text, file_sha256, write_rows
 
 PACKAGES = (
     "numpy",
@@ -182,19 +181,22 @@ def write_queries(result: EvalResult, path: Path) -> None:
     Queries without relevant images come last, without metrics; `row` is that of the csv of queries. A cell that a
     spreadsheet would run as a formula begins with an apostrophe.
     """
+    with atomic_text(path) as file:
+        write_rows(file, _query_rows(result))
+
+
+def _query_rows(result: EvalResult) -> Iterator[list[Any]]:
     qrels = result.qrels
     names = [metric.name for metric in result.plan.metrics]
-    rows: list[list[Any]] = [["run", "query", "row", "class", "relevant", *names]]
+    yield ["run", "query", "row", "class", "relevant", *names]
     for number, run in enumerate(result.runs):
         for q, query in enumerate(qrels.queries):
             title = qrels.titles[qrels.query_classes[q]]
             values = [f"{value:.6g}" for value in result.values[number, :, q].tolist()]
-            rows.append([run.method.name, query.name, query.row, title, qrels.relevant[q], *values])
+            yield [run.method.name, query.name, query.row, title, qrels.relevant[q], *values]
     for query in qrels.without_relevant:
         title = " / ".join(qrels.relevance.class_of(query.labels) or ())
-        rows.append(["", query.name, query.row, title, 0, *([""] * len(names))])
-    with atomic_text(path) as file:
-        file.write(csv_text(rows))
+        yield ["", query.name, query.row, title, 0, *([""] * len(names))]
 
 
 def write_qrels(result: EvalResult, path: Path) -> None:

@@ -193,6 +193,8 @@ class RunWriter:
         positions = {record.image_id: position for position, record in enumerate(self.candidates.records)}
         rows = {query.name: row for row, query in enumerate(self.queries)}
         matrix = self._empty_matrix()
+        if path.stat().st_size == 0:  # no query has an answer, which RunFile refuses in files of others
+            return matrix
         try:
             run = RunFile(path)
             for name in run.queries:
@@ -231,12 +233,19 @@ def read_finished(path: Path, decisive: dict[str, Any]) -> dict[str, Any] | None
     """Return the facts of a finished file that was written with the same `decisive` settings; None without one."""
     try:
         saved = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        if saved["decisive"] == decisive and saved["sha256"] == file_sha256(path):
+        if saved["decisive"] == decisive and _is_unchanged(path, saved):
             facts: dict[str, Any] = saved["facts"]
             return facts
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
+
+
+def _is_unchanged(path: Path, saved: dict[str, Any]) -> bool:
+    """Return whether a file is the one that was finished; earlier versions stored its size alone."""
+    if "sha256" in saved:
+        return bool(saved["sha256"] == file_sha256(path))
+    return bool(saved["bytes"] == path.stat().st_size)
 
 
 def write_finished(path: Path, decisive: dict[str, Any], facts: dict[str, Any]) -> None:

@@ -11,8 +11,8 @@ import faiss
 import numpy as np
 
 from cbir.gallery.vector_blocks import Floats, Rows, is_among
-from cbir.system.cancellation import checkpoint, is_cancellation, locked, run_to_end
 from cbir.system.device_failure import gpu_failure, is_out_of_device_memory, rows_within
+from cbir.system.threads import checkpoint, is_cancellation, locked, run_to_end
 
 FEW = 256  # excluded rows up to which more are fetched, in place of a selector
 SLACK = 64  # rows fetched besides in half precision, which exchanges some of the last
@@ -91,13 +91,6 @@ def build_half_index(vectors: Floats) -> FlatIndex:
     for start in range(0, len(vectors), ADDED):
         index.add(np.ascontiguousarray(vectors[start : start + ADDED]))
     return FlatIndex(index)
-
-
-def fill_squared_distances(query: Floats, vectors: Floats, squared: Floats) -> None:
-    """Write the squared distances of a query (d,) to vectors (n, d), C-contiguous, into `squared` (n,)."""
-    if len(vectors):
-        pointers = (faiss.swig_ptr(array) for array in (squared, query, vectors))
-        faiss.fvec_L2sqr_ny(*pointers, len(query), len(vectors))
 
 
 _abandoned: list[Any] = []

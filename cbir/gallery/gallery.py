@@ -5,16 +5,26 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from threading import Lock
 
+import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.flat_index import FlatIndex, fill_squared_distances
-from cbir.gallery.knn import NearestDistances, without_snapshot
-from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.vector_blocks import Floats, Rows, Scores, VectorBlocks, large_values, spread_rows
-from cbir.gallery.whitening import SAMPLE, Space, SpaceCache, fit_space, plain_space
-from cbir.system.cancellation import checkpoint, run_to_end
-from cbir.system.threads import cores, for_each
+from cbir.gallery.flat_index import FlatIndex
+from cbir.gallery.knn_graph import NearestDistances, Neighbourhood, without_snapshot
+from cbir.gallery.vector_blocks import (
+    SAMPLE,
+    Floats,
+    Rows,
+    Scores,
+    Space,
+    SpaceCache,
+    VectorBlocks,
+    fit_space,
+    large_values,
+    plain_space,
+    spread_rows,
+)
+from cbir.system.threads import checkpoint, cores, for_each, run_to_end
 
 ROWS_PER_THREAD = 32_768  # for fewer, a thread costs more than it saves
 MOST = 0.6  # share of the rows from which computing all is faster than copying those
@@ -102,6 +112,13 @@ class Gallery(VectorBlocks):
 
         for_each(self.chunks(rows), compare, min(cores(), total // ROWS_PER_THREAD))
         return np.sqrt(squared, out=squared)
+
+
+def fill_squared_distances(query: Floats, vectors: Floats, squared: Floats) -> None:
+    """Write the squared distances of a query (d,) to vectors (n, d), C-contiguous, into `squared` (n,)."""
+    if len(vectors):
+        pointers = (faiss.swig_ptr(array) for array in (squared, query, vectors))
+        faiss.fvec_L2sqr_ny(*pointers, len(query), len(vectors))
 
 
 @dataclass(frozen=True, eq=False)

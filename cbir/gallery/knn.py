@@ -14,20 +14,14 @@ from numpy.typing import NDArray
 
 from cbir.gallery.flat_index import add_in_pieces, create_gpu_index, one_search_thread
 from cbir.gallery.knn_lists import nearest_in_lists, sort_into_lists
-from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
-from cbir.gallery.whitening import Space
-from cbir.system.cancellation import checkpoint
+from cbir.gallery.vector_blocks import Floats, Space
 from cbir.system.device import Device, choose_device, faiss_gpu_problem
 from cbir.system.device_failure import device_failures, on_gpu_or_cpu
+from cbir.system.threads import checkpoint
 
 NEAREST = 8  # neighbours of each image
 EXACT = 10_000  # images up to which all are compared with all
 BLOCK = 2048  # rows searched for at a time
-SAMPLE = 5000  # images whose nearest other counts, at most
-OTHERS = 4  # others of which one is no copy; without a snapshot
-COPY = 0.003  # a smaller distance is that of a copy, or of rounding; copies of a query are no answers either
-ROUNDING = 1e-5  # of distances: an image of the collection is as far from its nearest other as itself
-OUTLIER = 0.01  # likeness up to which nothing in the collection looks like the query
 PAIRED = 20  # neighbours of an image; a pair of images counts if each is among the other's
 POWER = 0.5  # of the scatter of pairs to divide by: it is whitened
 FLOOR = (
@@ -116,60 +110,6 @@ def _search_blocks(index: Any, units: Floats, rows: NDArray[np.int32], squared: 
         squared[block, :k] = np.take_along_axis(distances, order, axis=1)
     squared[rows < 0] = np.inf
     np.maximum(squared, 0.0, out=squared)
-
-
-@dataclass(frozen=True, eq=False)
-class NearestDistances:
-    """Distances (m,) float32 of images of a collection to their nearest others, ascending; copies left out."""
-
-    distances: Floats
-
-    def likeness(self, nearest: float) -> float | None:
-        """Return how like the collection a query is whose nearest image is at distance `nearest`.
-
-        From 1 / (m + 1) to 1: the share of images, the query among them, whose nearest other is at least as far. It
-        is the p-value of a conformal anomaly detector (Laxhammar & Falkman 2010) with the distance to the nearest
-        neighbour: of images like those of the collection, a share of p has a likeness of at most p. None without
-        two images.
-        """
-        if not len(self.distances):
-            return None
-        at_least = len(self.distances) - np.searchsorted(self.distances, nearest - ROUNDING)
-        return float((1 + at_least) / (1 + len(self.distances)))
-
-
-def nearest_of(vectors: VectorBlocks, rows: Rows, neighbours: Rows | NDArray[np.int32]) -> Floats:
-    """Return the distances (m,) of some images to the nearest of their neighbours; infinite if all are copies.
-
-    Parameters
-    ----------
-    vectors : VectorBlocks
-        Vectors of the images.
-    rows : (m,) int64
-        Rows of some of them.
-    neighbours : (m, k) int
-        Rows of near ones of each; -1 if there are fewer.
-    """
-    smallest = np.full(len(rows), np.inf, np.float32)
-    own = vectors.vectors(rows)
-    for column in neighbours.T:
-        difference = vectors.vectors(np.maximum(column, 0).astype(np.int64)) - own
-        distances = np.sqrt(np.einsum("ij,ij->i", difference, difference))
-        np.minimum(smallest, np.where((column >= 0) & (distances > COPY), distances, np.inf), out=smallest)
-    return smallest
-
-
-def between(vectors: VectorBlocks, rows: Rows, neighbours: Rows | NDArray[np.int32]) -> NearestDistances:
-    """Return the distances of some images to the nearest of their neighbours; see `nearest_of`."""
-    smallest = nearest_of(vectors, rows, neighbours)
-    return NearestDistances(np.sort(smallest[np.isfinite(smallest)]))
-
-
-def without_snapshot(vectors: VectorBlocks) -> NearestDistances:
-    """Return the distances of at most SAMPLE images, which are compared with each other."""
-    rows = spread_rows(len(vectors), SAMPLE)
-    sample = VectorBlocks((vectors.vectors(rows),))
-    return between(sample, np.arange(len(rows)), compare_all(sample.blocks[0], OTHERS)[0])
 
 
 def learn_directions(values: NDArray[np.float32], variances: Doubles, count: int) -> Doubles:

@@ -7,10 +7,8 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
-from cbir.gallery.whitening import Space
-from cbir.system.cancellation import checkpoint
-from cbir.system.threads import cores, for_each
+from cbir.gallery.vector_blocks import Floats, Rows, Space, spread_rows
+from cbir.system.threads import checkpoint, cores, for_each
 
 LISTS = 2  # number of lists, in square roots of the number of images
 TRAINED_ON, ITERATIONS = 64, 6  # images per list, and steps of k-means

@@ -11,8 +11,7 @@ from cbir.gallery.gallery import top_k
 from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import LEAST as LEAST_SCALE
 from cbir.gallery.knn_graph import Graph, Neighbourhood
-from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, positions_among
-from cbir.gallery.whitening import LEAST, Space
+from cbir.gallery.vector_blocks import LEAST, Floats, Rows, Space, VectorBlocks, positions_among
 
 STEPS = 20  # of relevance along edges, at most
 

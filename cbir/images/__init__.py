@@ -1,8 +1,7 @@
 """Decoding of files, bytes and arrays to images."""
 
 from cbir.images.bit_depth import from_array
-from cbir.images.image import DicomHeader, Image
-from cbir.images.limits import Limits
+from cbir.images.image import DicomHeader, Image, Limits
 from cbir.images.reading import decode, read_images
 from cbir.images.scaling import Region, check_region, crop
 

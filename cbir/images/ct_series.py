@@ -16,7 +16,7 @@ from cbir.images.dicom_decoder import decode_dicom
 from cbir.images.dicom_facts import read_slice_place
 from cbir.images.dicom_frames import stored_frames
 from cbir.images.grey_transforms import FrameHeader, modality_values
-from cbir.images.limits import Limits
+from cbir.images.image import Limits
 from cbir.images.nifti import decode_nifti_volume, is_nifti
 from cbir.images.reading import is_out_of_memory, recognise_format
 from cbir.images.slice_order import (

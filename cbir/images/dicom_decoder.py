@@ -22,8 +22,7 @@ from cbir.images.grey_transforms import (
     modality_values,
     voi_pixels,
 )
-from cbir.images.image import DicomHeader, Image, Window, Windowing, row_blocks
-from cbir.images.limits import Limits
+from cbir.images.image import DicomHeader, Image, Limits, Window, Windowing, row_blocks
 from cbir.images.scaled_values import ScaledValues, line_through, scale_values, smallest_type
 from cbir.images.stored_values import PixelFormat, Stored, read_pixel_format
 

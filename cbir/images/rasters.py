@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from cbir.errors import UnreadableImage
 from cbir.images.bit_depth import Samples
-from cbir.images.image import BLOCK_PIXELS, row_blocks
+from cbir.images.image import BLOCK_PIXELS, Limits, row_blocks
 from cbir.images.jpeg_codecs import read_jpeg_frame
-from cbir.images.limits import Limits
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage

@@ -8,15 +8,44 @@ from pathlib import Path
 import cv2
 
 from cbir.errors import UnreadableImage
-from cbir.images import nifti, other_files, rasters, tiff
+from cbir.images import nifti, rasters, tiff
 from cbir.images.bit_depth import to_pixels
-from cbir.images.image import Image, Window
-from cbir.images.limits import Limits
+from cbir.images.image import Image, Limits, Window
 from cbir.images.suppress_logs import suppress_decoder_logs
+from cbir.images.tiff import SLIDE_ADVICE
 
 BMP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)  # lengths of the header that follows the first 14 bytes
 NO_MEMORY = -4  # code of cv2.error
 SINGLE_FRAME = {"png": rasters.decode_png, "jpeg": rasters.decode_jpeg, "bmp": rasters.decode_bmp}
+
+SLIDES = {  # by suffix; most slides are too large to be read for their kind
+    ".svs": "Aperio SVS", ".ndpi": "Hamamatsu NDPI", ".mrxs": "MIRAX", ".scn": "Leica SCN", ".bif": "Ventana BIF",
+    ".vms": "Hamamatsu VMS", ".vsi": "Olympus VSI", ".czi": "Zeiss CZI",
+}  # fmt: skip
+VIDEOS = {".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv"}
+VOLUMES = {".nrrd", ".mha", ".mhd", ".mgz"}
+REFUSED_SUFFIXES = {*SLIDES, *VIDEOS, *VOLUMES}
+
+_VIDEO = "a video; export its frames as PNG"
+_STILL = "convert it to PNG"
+
+_BEGINNINGS = (
+    (b"\x1a\x45\xdf\xa3", _VIDEO),  # Matroska, WebM
+    (b"\0\0\x01\xba", _VIDEO),  # MPEG
+    (b"\0\0\x01\xb3", _VIDEO),
+    (b"\x30\x26\xb2\x75\x8e\x66\xcf\x11", _VIDEO),  # ASF, WMV
+    (b"%PDF", "a PDF document; export its pictures as PNG"),
+    (b"GIF8", f"a GIF; {_STILL}"),
+    (b"\0\0\0\x0cjP  \r\n", f"a JPEG 2000 file; {_STILL}"),
+    (b"\xff\x4f\xff\x51", f"a JPEG 2000 stream; {_STILL}"),
+    (b"PK\x03\x04", "a ZIP archive; unpack it"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive; unpack it"),
+    (b"\x1f\x8b", "a gzip file without a NIfTI volume; unpack it"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file; export its images as PNG"),
+    (b"NRRD000", "an NRRD volume; convert it to NIfTI"),
+    (b"ObjectType", "a MetaImage volume; convert it to NIfTI"),
+    (b"ZISRAWFILE", f"a Zeiss CZI slide; {SLIDE_ADVICE}"),
+)
 
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # our errors report damage, with file names
 
@@ -60,9 +89,7 @@ def read_file(path: Path, limits: Limits) -> bytes:
     Raises UnreadableImage for a file that is missing, not accessible, not regular, too large or a slide by its name.
     """
     try:
-        if (
-            reason := other_files.name_slide_by_path(path)
-        ) and path.is_file():  # for all their preview is readable
+        if (reason := name_slide_by_path(path)) and path.is_file():  # for all their preview is readable
             raise UnreadableImage(reason)
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -117,7 +144,7 @@ def decode(
         if not isinstance(data, bytes):
             raise UnreadableImage(f"is of type {type(data).__name__}; an image is decoded from bytes")
         limits.check_bytes(len(data))
-        if reason := other_files.name_slide_by_path(name):
+        if reason := name_slide_by_path(name):
             raise UnreadableImage(reason)
         yield from _without_logs(_images(data, name, limits, window, find_damage, keep_values))
     except UnreadableImage as error:
@@ -183,7 +210,7 @@ def recognise_format(data: bytes) -> str:
         return "bmp"
     if nifti.is_nifti(data):
         return "nifti"
-    if kind := other_files.name_file(data):
+    if kind := name_file(data):
         raise UnreadableImage(f"is {kind}")
     raise UnreadableImage("is not a PNG, JPEG, TIFF, BMP, DICOM or NIfTI file; convert it to one of these")
 
@@ -200,3 +227,21 @@ def _lacks_preamble(data: bytes) -> bool:
         if len(data) >= 12 and group in (2, 8) and element <= 0x100 and length <= min(len(data), 1024):
             return True
     return False
+
+
+def name_slide_by_path(path: str | os.PathLike[str]) -> str | None:
+    """Return what is wrong with a file whose suffix is that of whole-slide images; None for others."""
+    kind = SLIDES.get(os.path.splitext(path)[1].lower())
+    return kind and f"is a whole-slide image ({kind}); {SLIDE_ADVICE}"
+
+
+def name_file(data: bytes) -> str | None:
+    """Return the kind of a file that is not decoded, and the remedy; None for an unknown one."""
+    if data[4:8] == b"ftyp":
+        still = data[8:12] in (b"heic", b"heix", b"mif1", b"avif")
+        return f"a HEIF or AVIF image; {_STILL}" if still else _VIDEO
+    if data[:4] == b"RIFF":
+        return (
+            _VIDEO if data[8:12] == b"AVI " else f"a WebP image; {_STILL}" if data[8:12] == b"WEBP" else None
+        )
+    return next((kind for beginning, kind in _BEGINNINGS if data.startswith(beginning)), None)

@@ -8,8 +8,7 @@ import numpy as np
 
 from cbir.errors import UnreadableImage
 from cbir.images.bit_depth import Pixels, Samples, to_pixels
-from cbir.images.limits import Limits
-from cbir.images.other_files import SLIDE_ADVICE, name_slide
+from cbir.images.image import Limits
 
 SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 BIG_ENDIAN_BIG_TIFF = b"MM\0+"
@@ -22,6 +21,14 @@ MAX_STRIPS = 100_000  # or tiles, of a page
 WEBP = 50001
 WHITE_IS_ZERO, PALETTE, UNSIGNED, SIGNED = 0, 3, 1, 2
 COLOURS = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3, 8: 3}  # samples by photometric interpretation
+SLIDE_ADVICE = "whole-slide images are not read; export regions of it as PNG or TIFF"
+_IMAGE_DESCRIPTION, _SOFTWARE, _XMP, _NDPI = 270, 305, 700, 65420  # TIFF tags
+_SLIDE_TAGS = (
+    (_IMAGE_DESCRIPTION, "Aperio", "Aperio SVS"),
+    (_IMAGE_DESCRIPTION, "leica-microsystems.com/scn", "Leica SCN"),
+    (_SOFTWARE, "Philips", "Philips TIFF"),
+    (_XMP, "iScan", "Ventana BIF"),
+)
 
 
 def decode_tiff(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | None, int]]:
@@ -137,3 +144,13 @@ def _by_pillow(picture: Any, tags: Any) -> Samples:
     samples: Samples = np.asarray(picture)
     signed = tags.get(FORMAT, (UNSIGNED,))[0] == SIGNED
     return samples.view(np.int8) if signed and samples.dtype == np.uint8 else samples
+
+
+def name_slide(tags: Any) -> str | None:
+    """Return what is wrong with a TIFF page that is of a whole-slide image by its tags; None for others."""
+    kind = "Hamamatsu NDPI" if _NDPI in tags else None
+    for tag, word, name in _SLIDE_TAGS if TILE_WIDTH in tags else ():
+        value = tags.get(tag, "")
+        text = value.decode("latin-1") if isinstance(value, bytes) else str(value)
+        kind = name if word in text else kind
+    return kind and f"is a whole-slide image ({kind}); {SLIDE_ADVICE}"

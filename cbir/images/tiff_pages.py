@@ -10,8 +10,8 @@ from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage
 
 from cbir.errors import UnreadableImage
 from cbir.images.bit_depth import Samples
+from cbir.images.image import Limits
 from cbir.images.jpeg_codecs import read_jpeg_frame
-from cbir.images.limits import Limits
 from cbir.images.rasters import apply_orientation
 from cbir.images.suppress_logs import SILENT
 

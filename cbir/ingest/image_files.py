@@ -8,7 +8,7 @@ from stat import S_ISREG
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.images.ct_series import CtSeries
-from cbir.images.other_files import REFUSED_SUFFIXES
+from cbir.images.reading import REFUSED_SUFFIXES
 from cbir.ingest.manifest import canonical_path
 from cbir.system.files import is_inside
 

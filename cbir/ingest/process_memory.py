@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cbir.images.limits import watch_frames
+from cbir.images.image import watch_frames
 
 try:
     import resource

@@ -8,13 +8,12 @@ from numpy.typing import NDArray
 from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Graph, build_graph, squared_distances
-from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores
-from cbir.gallery.whitening import Space
+from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores, Space
 from cbir.rerank.backend import Backend, keep_sure_first
 from cbir.rerank.k_reciprocal import add_mutual_closeness
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import CollectionReranker, Reranked
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 
 COVERED = 0.5  # share of the gallery that must be passable; else the graph would be full of holes
 UNREACHED = 2.0  # below the last image that was reached; their own similarities, up to 1, order the others

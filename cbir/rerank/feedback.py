@@ -15,8 +15,7 @@ from cbir.rerank.kernel_expansion import KernelExpansion, kernel_gamma
 from cbir.rerank.parameters import AUTO, ParameterSet, parameter
 from cbir.rerank.reranker import TIE, Reranked
 from cbir.rerank.svm_ensemble import TrainingSets
-from cbir.system.cancellation import checkpoint
-from cbir.system.threads import OneBlasThread
+from cbir.system.threads import OneBlasThread, checkpoint
 
 SHARPNESS = 5.0  # as gamma = 3 on standardised vectors
 

@@ -11,8 +11,7 @@ from cbir.gallery.vector_blocks import Floats, Scores
 from cbir.rerank.backend import Backend, place_sure_first
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker, score_above_rest
-from cbir.system.cancellation import checkpoint
-from cbir.system.threads import OneBlasThread
+from cbir.system.threads import OneBlasThread, checkpoint
 
 ROUNDING = 1e-13  # of the squared norms: smaller squared distances are none
 

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from cbir.gallery.gallery import Gallery, top_k
 from cbir.gallery.vector_blocks import CHUNK, Doubles, Floats, Rows, Scores, spread_rows
 from cbir.rerank.parameters import AUTO
-from cbir.system.cancellation import checkpoint
-from cbir.system.threads import cores, for_each
+from cbir.system.threads import checkpoint, cores, for_each
 
 REFINED = 1000  # best images, whose values are recomputed in float64
 PRODUCTS_PER_THREAD = 40_000_000  # for fewer, about a millisecond, a thread costs more than it saves

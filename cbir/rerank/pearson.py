@@ -9,8 +9,7 @@ from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker
-from cbir.system.cancellation import checkpoint
-from cbir.system.threads import OneBlasThread
+from cbir.system.threads import OneBlasThread, checkpoint
 
 NARROW = (
     1e-6  # lists whose spread is a smaller share of their sum of squares are centred before they are squared

@@ -13,8 +13,7 @@ from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery, RankingList, rank, top_k
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among
-from cbir.gallery.whitening import plain_space
+from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among, plain_space
 from cbir.rerank import default_choice
 from cbir.rerank.answer_evidence import EvidenceByKey
 from cbir.rerank.backend import Backend

@@ -10,7 +10,7 @@ from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.rerank.backend import Backend
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import POSITIVES, CollectionReranker, Grid, Reranked, Reranker, score_above_rest
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.vector_blocks import Doubles
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 
 Truths = NDArray[np.bool_]
 

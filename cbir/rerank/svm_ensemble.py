@@ -10,7 +10,7 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows
 from cbir.rerank import svm
 from cbir.rerank.kernel_expansion import KernelExpansion, kernel
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 
 BLOCK = 1000  # examples of the SVMs that are trained at a time: bounds the memory for their kernel
 

@@ -26,17 +26,17 @@ from cbir.search.search_models import (
 if TYPE_CHECKING:
     from cbir.descriptors.descriptor import QueryImage, describe_query, select_frame
     from cbir.rerank.ranked import Ranked
-    from cbir.search.search_request import Request
+    from cbir.search.search_options import Request
     from cbir.search.searcher import Searcher
     from cbir.search.text_search import can_search_by_text
-    from cbir.system.cancellation import Stopwatch
+    from cbir.system.threads import Stopwatch
 
 MODULES = {
     "QueryImage": "cbir.descriptors.descriptor",
     "Ranked": "cbir.rerank.ranked",
-    "Request": "cbir.search.search_request",
+    "Request": "cbir.search.search_options",
     "Searcher": "cbir.search.searcher",
-    "Stopwatch": "cbir.system.cancellation",
+    "Stopwatch": "cbir.system.threads",
     "can_search_by_text": "cbir.search.text_search",
     "describe_query": "cbir.descriptors.descriptor",
     "select_frame": "cbir.descriptors.descriptor",

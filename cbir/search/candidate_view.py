@@ -12,14 +12,14 @@ from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.several_examples import Learner
 from cbir.search.collection_scale import Scale, Vectors
-from cbir.search.search_request import Request
+from cbir.search.search_options import Request
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.index.port import IndexScope, Neighbours, Numbers
 from cbir.store.records.records import hash_patient
 from cbir.store.views.collection_view import View
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 
 NEAR = 2000  # nearest images from which relevance flows
 REACHED = 2500  # images that it reaches from one query

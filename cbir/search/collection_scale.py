@@ -1,30 +1,23 @@
 """Interface of a collection's vectors for searches, and the values that are fitted to the whole collection."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Protocol
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cbir.errors import NotFound
-from cbir.gallery import whitening
-from cbir.gallery.knn import COPY, OTHERS, SAMPLE, NearestDistances, without_snapshot
-from cbir.gallery.numbered_graph import NumberedGraph
-from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
-from cbir.gallery.whitening import Space, fit_space, plain_space
-from cbir.store import Collection
+from cbir.gallery import vector_blocks
+from cbir.gallery.knn_graph import COPY, OTHERS, NearestDistances
+from cbir.gallery.vector_blocks import Space, fit_space, plain_space
+from cbir.search.view_vectors import ViewVectors
 from cbir.store.base import normalisation
-from cbir.store.base.normalisation import Projection, Statistics
+from cbir.store.base.normalisation import Statistics
 from cbir.store.base.profile import Profile
+from cbir.store.index.indexed_vectors import IndexedVectors
 from cbir.store.index.port import IndexScope, Neighbours, Numbers
-from cbir.store.limited_collection import LimitedCollection
 from cbir.store.views.collection_view import View
-from cbir.system.cancellation import run_to_end
+from cbir.system.threads import run_to_end
 
 SCALED = 1000  # images whose nearest other is asked from the index, in one batch
-MOST_UNSCALED = 4000  # images
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,59 +35,15 @@ class Scale:
     space: Space
 
 
-class Vectors(Protocol):
-    """Normalised vectors of a collection by image number, as they are now, also where the index is behind.
-
-    Every call may raise IndexUnavailable.
-    """
-
-    @property
-    def statistics(self) -> Statistics:
-        """Statistics that normalise a query."""
-
-    @property
-    def index_name(self) -> str:
-        """Name of the index that searches."""
-
-    @property
-    def compares_all(self) -> bool:
-        """True if the index compares all images, so that many nearest take little longer than few."""
-
-    def __len__(self) -> int:
-        """Return the number of images."""
-
-    def over(self, limited: LimitedCollection) -> "Vectors":
-        """Return the vectors of the images that a limited view of the collection shows."""
-
-    def for_search(self) -> "Vectors":
-        """Return the vectors as they are now, for the calls of one search."""
-
-    def generation(self) -> int:
-        """Return the generation of the collection."""
-
-    def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
-        """Return k images of `scope` for each of the `queries` (q, d), fewer only where fewer match.
-
-        Distances are exact.
-        """
-
-    def graph(self) -> NumberedGraph | None:
-        """Return the stored k-NN graph of the collection; None without one."""
-
-    def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
-        """Return those of `numbers` that are not deleted, ascending, and their vectors (n, d)."""
-
-    def sample(self, count: int, scope: IndexScope) -> tuple[Numbers, Floats]:
-        """Return a fixed random sample of `scope`: numbers, ascending, and vectors; all where fewer match."""
-
-    def within(self, numbers: Numbers, scope: IndexScope) -> Numbers:
-        """Return those of `numbers` that are in `scope`, ascending."""
-
-    def count(self, scope: IndexScope) -> int | None:
-        """Return how many images are in `scope`; None where counting takes long."""
+def scale_of(view: View) -> Scale:
+    """Return what is fitted to the whole collection, of which `view` is the view."""
+    gallery = view.gallery
+    return Scale(view.generation, view.statistics, gallery.parts, gallery.projected, gallery.space)
 
 
-_Unscaled = tuple[Floats, NearestDistances]
+# Normalised vectors of a collection by image number, as they are now; behind an index, calls may raise
+# IndexUnavailable.
+Vectors = ViewVectors | IndexedVectors
 
 
 class SampledScale:
@@ -115,7 +64,7 @@ class SampledScale:
         self.fitted: Scale
         statistics = vectors.statistics
         parts = normalisation.part_bounds(profile, statistics)
-        self._sampled, sample = vectors.sample(whitening.SAMPLE, IndexScope())
+        self._sampled, sample = vectors.sample(vector_blocks.SAMPLE, IndexScope())
         self._distances: NearestDistances | None = None
         if previous is not None and previous._fits(statistics, self._sampled):
             space = previous.fitted.space
@@ -155,90 +104,3 @@ def _nearest_other(number: int, neighbours: Neighbours) -> float:
     """Return the distance of an image to the nearest that is no copy; infinite if none was found."""
     others = neighbours.distances[(neighbours.numbers != number) & (neighbours.distances > COPY)]
     return float(others.min(initial=np.inf))
-
-
-class _ViewScales:
-    """Distances computed once for a view, under a lock of its own: other views do not wait."""
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.unscaled: _Unscaled | None = None
-        self.visible: NearestDistances | None = None
-
-
-_scales: WeakKeyDictionary[View, _ViewScales] = WeakKeyDictionary()
-
-_lock = Lock()
-
-
-def query_likeness(
-    collection: Collection, view: View, raw: Sequence[Floats], rows: Rows | None, distances: Floats
-) -> float | None:
-    """Return the likeness of the most like of several queries, see `NearestDistances.likeness`.
-
-    Parameters
-    ----------
-    collection : Collection
-    view : View
-        View of the collection that was searched.
-    raw : sequence of (d,) float32
-        Raw query vectors.
-    rows : (m,) int64 or None
-        Rows that were ranked; None if they are the nearest of many.
-    distances : (m,) float32
-        Their distances to the nearest query.
-
-    Returns
-    -------
-    float or None
-        From 0 to 1; None without images to compare with.
-    """
-    if not len(distances):
-        return None
-    statistics = view.statistics
-    # Without learned directions all lengths are 1 and most of a direction is chance: raw values tell more.
-    few = rows is not None and len(view) <= MOST_UNSCALED
-    if few and isinstance(statistics, Projection) and statistics.directions is None:
-        try:
-            vectors, scale = _unscaled_of(collection, view)
-        except NotFound:  # deleted since the view was read; distances of normalised vectors do then
-            return _scale(collection, view).likeness(float(distances.min()))
-        candidates = vectors[rows]
-        return scale.likeness(min(float(np.linalg.norm(candidates - each, axis=1).min()) for each in raw))
-    return _scale(collection, view).likeness(float(distances.min()))
-
-
-def _scale(collection: Collection, view: View) -> NearestDistances:
-    """Return the distances of the collection; for a limited one between visible images, since others would count."""
-    if not isinstance(collection, LimitedCollection) or view.rows is None:
-        return view.gallery.nearest_distances
-    scales, rows = _scales_of(view), view.rows
-
-    def compare() -> NearestDistances:
-        if scales.visible is None:
-            sample = view.gallery.vectors(rows[spread_rows(len(rows), SAMPLE)])
-            scales.visible = without_snapshot(VectorBlocks((sample,)))
-        return scales.visible
-
-    return scales.visible or run_to_end(compare, scales.lock)
-
-
-def _unscaled_of(collection: Collection, view: View) -> _Unscaled:
-    """Return the raw vectors of a view's rows, 0 for deleted ones, and the distances between the others."""
-    scales = _scales_of(view)
-
-    def read() -> _Unscaled:
-        if scales.unscaled is None:
-            live = np.arange(len(view.gallery)) if view.rows is None else view.rows
-            raw = collection.raw_vectors(view.gallery.ids[live])
-            vectors = np.zeros((len(view.gallery), raw.shape[1]), np.float32)
-            vectors[live] = raw
-            scales.unscaled = vectors, without_snapshot(VectorBlocks((raw,)))
-        return scales.unscaled
-
-    return scales.unscaled or run_to_end(read, scales.lock)
-
-
-def _scales_of(view: View) -> _ViewScales:
-    with _lock:
-        return _scales.setdefault(view, _ViewScales())

@@ -13,31 +13,26 @@ if TYPE_CHECKING:
     from cbir.store import Collection
 
 FOLDER_OR_ADDRESS = "FOLDER|ADDRESS"  # of a collection, read by `collection_folder`
-Folder = Annotated[
-    Path,
-    Option(
+
+
+def _of_collection(more: str = "") -> Any:
+    """Return the option that names a collection; `more` ends its help."""
+    return Option(
         "--collection",
         parser=collection_folder,
         envvar="CBIR_COLLECTION",
         metavar=FOLDER_OR_ADDRESS,
-        help="Folder of the collection, or its address in PostgreSQL.",
-    ),
-]
+        help=f"Folder of the collection, or its address in PostgreSQL{more}.",
+    )
+
+
+Folder = Annotated[Path, _of_collection()]
+CreatedFolder = Annotated[Path, _of_collection("; created if it does not exist")]
 FindText = Annotated[
     bool,
     Option(
         "--find-text",
         help="Also look for text in the pixels, and leave out pictures with any; needs the extra intake.",
-    ),
-]
-CreatedFolder = Annotated[
-    Path,
-    Option(
-        "--collection",
-        parser=collection_folder,
-        envvar="CBIR_COLLECTION",
-        metavar=FOLDER_OR_ADDRESS,
-        help="Folder of the collection, or its address in PostgreSQL; created if it does not exist.",
     ),
 ]
 Frame = Annotated[int | None, Option(help="Frame of a multi-frame file, from 1.")]

@@ -13,7 +13,7 @@ from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search.answer import Grouping, LabelAgreement
 from cbir.search.cards import label_of
 from cbir.search.search_models import Hit, HitGroup, MatchBox
-from cbir.search.search_request import Request
+from cbir.search.search_options import Request
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.system.setting_types import CardLabels

@@ -13,8 +13,7 @@ from cbir.search import Searcher
 from cbir.store import Collection, Record
 from cbir.store.records.filter_conditions import Condition, DicomScope, PatientScope
 from cbir.store.records.records import days_between
-from cbir.system.cancellation import checkpoint
-from cbir.system.threads import take_turn
+from cbir.system.threads import checkpoint, take_turn
 
 # Of the DICOM header, or of a manifest.
 VIEW_LABELS = ("modality", "body_part", "view_position", "laterality")

@@ -13,12 +13,11 @@ from cbir.rerank.ranked import Box, Ranked
 from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search.regions.feature_cells import WHOLE, Area, Floats
 from cbir.search.regions.region_cells import BLOCK, RegionTemplate, region_encoder, template_of
-from cbir.search.search_request import Request
+from cbir.search.search_options import Request
 from cbir.store import Collection
 from cbir.store.snapshot.derived_files import RegionCells, read_cells
 from cbir.store.views.collection_view import View
-from cbir.system.cancellation import Stopwatch, checkpoint
-from cbir.system.threads import OneBlasThread
+from cbir.system.threads import OneBlasThread, Stopwatch, checkpoint
 
 CANDIDATES = 1000  # images best by a few cells of the region, which are compared by all of them
 MOST_IMAGES = 100_000  # compared by their cells; of more, those nearest to the whole query are

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, FiniteFloat, InstanceOf
 
 from cbir.search import example_values as example
 from cbir.search.search_models import MAX_EXAMPLES, MAX_GROUP_SIZE, MAX_NAME_CHARACTERS, Examples, Judgements
-from cbir.store.records.filter_conditions import Condition, LabelConditions
+from cbir.store.records.filter_conditions import Condition, DicomScope, LabelConditions, PatientScope
 
 MAX_BATCH = 100  # queries of a request
 
@@ -248,3 +248,23 @@ def is_file(path: str | os.PathLike[str]) -> bool:
         return Path(path).exists()
     except (OSError, ValueError):
         return False
+
+
+class Request(SearchFields):
+    """Parameters of a search beside the query image; `SearchFields` explains those that users send.
+
+    parameters: of the re-ranker, where they differ from the profile's.
+    exclude_patient_key: as `exclude_patient`, but a key only, for callers who may not try identifiers.
+    outside: images of this study, series or instance are no answers, nor others that are not DICOM if it says so.
+    without_patient_key: patient whose images are left out too.
+    of_patient: with `same_patient` the images of the patient, where the caller knows them and the query image does
+    not tell.
+    label_bytes: once the best hits have more bytes of labels, those of the others are not read; None for all.
+    """
+
+    parameters: dict[str, Any] = Field(default={})
+    exclude_patient_key: str | None = None
+    outside: DicomScope | None = None
+    without_patient_key: str | None = None
+    of_patient: PatientScope | None = None
+    label_bytes: int | None = None

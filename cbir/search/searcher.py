@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from cbir.descriptors.descriptor import Descriptor, QueryImage
 from cbir.errors import IndexUnavailable, InvalidInput
-from cbir.gallery.knn import OUTLIER
+from cbir.gallery.knn_graph import OUTLIER
 from cbir.gallery.vector_blocks import Floats
 from cbir.images import Image
 from cbir.rerank.feedback import apply_judgements
@@ -21,9 +21,10 @@ from cbir.search.answer import Answer, QueryFacts, RerankFacts
 from cbir.search.candidate_view import NO_NUMBERS, CandidateView, candidate_query, request_scope
 from cbir.search.collection_scale import Vectors
 from cbir.search.hit_selection import Rank, label_agreements, load_hits, select_images
-from cbir.search.method_choice import choose_learner, choose_reranker
 from cbir.search.query_parts import (
     check_vectors,
+    choose_learner,
+    choose_reranker,
     feedback_in,
     normalise_vectors,
     query_patient,
@@ -32,7 +33,7 @@ from cbir.search.query_parts import (
 )
 from cbir.search.region_search import RegionQuery
 from cbir.search.search_models import MAX_EXAMPLES
-from cbir.search.search_request import Request
+from cbir.search.search_options import Request
 from cbir.search.searched_vectors import SearchedVectors
 from cbir.search.text_search import check_text_request, rank_by_text, text_encoder
 from cbir.search.view_vectors import ViewVectors
@@ -41,8 +42,7 @@ from cbir.store import Collection, Record
 from cbir.store.index.open_index import open_index
 from cbir.store.index.port import Numbers
 from cbir.store.limited_collection import LimitedCollection
-from cbir.system.cancellation import Stopwatch
-from cbir.system.threads import take_turn
+from cbir.system.threads import Stopwatch, take_turn
 
 NO_INDEX = (
     "The index does not answer, or is not built yet. All images were compared in place of its candidates."

@@ -10,7 +10,7 @@ from cbir.gallery.gallery import top_k
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks
 from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search.search_models import MAX_TEXT
-from cbir.search.search_request import Request
+from cbir.search.search_options import Request
 from cbir.store.base.profile import Profile
 from cbir.store.views.view_cache import unit_vectors
 

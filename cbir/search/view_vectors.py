@@ -17,7 +17,6 @@ from cbir.gallery.gallery import Gallery, top_k
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, is_among, positions_among, union
-from cbir.search.collection_scale import Scale
 from cbir.store import Collection
 from cbir.store.base.normalisation import Statistics
 from cbir.store.index.port import IndexScope, Neighbours, Numbers
@@ -190,13 +189,6 @@ class ViewVectors:
     def device(self) -> str:
         """Device that searches the snapshot."""
         return self._search.device
-
-    def scale(self) -> Scale:
-        """Return what is fitted to the whole collection."""
-        gallery = self.view.gallery
-        return Scale(
-            self.view.generation, self.view.statistics, gallery.parts, gallery.projected, gallery.space
-        )
 
     def rows(self, scope: IndexScope) -> Rows | None:
         """Return the rows of the view that are in a scope, ascending; None for all rows."""

@@ -27,20 +27,17 @@ from cbir.store.postgresql.postgresql_database import (
     open_database,
 )
 from cbir.store.records import add_transaction, image_counts, label_changes
-from cbir.store.records.add_transaction import StoredReply
 from cbir.store.records.filter_conditions import Condition, DicomScope, PatientScope
-from cbir.store.records.image_rows import rows_matching
-from cbir.store.records.label_changes import Change
 from cbir.store.records.patient_key import check_key, find_key_check, note_key, require_key
-from cbir.store.records.record_queries import RecordQueries
+from cbir.store.records.record_queries import RecordQueries, query_method
 from cbir.store.records.record_rows import LabelledImage, numbers_where, read_labelled_images
 from cbir.store.records.records import hash_patient
 from cbir.store.safety import last_good
 from cbir.store.safety.database_files import require_database
+from cbir.store.snapshot import stored_snapshot
 from cbir.store.snapshot.stored_snapshot import (
     read_snapshot_info,
     snapshot_statistics,
-    statistics_fingerprint,
 )
 from cbir.store.views import index_build
 from cbir.store.views.collection_view import View, vectors_of
@@ -226,9 +223,7 @@ class Collection(RecordQueries):
         with connect_once(self._engine) as connection:
             return int(metadata.required_value(connection, "generation"))
 
-    def statistics(self) -> Statistics | None:
-        """Return the statistics that normalise vectors; None until an indexing run has ended."""
-        return self._read(metadata.read_statistics)
+    statistics = query_method(metadata.read_statistics)
 
     def normalisation(self) -> Statistics:
         """Return the statistics that normalise vectors of searches; reads no vectors once they are fitted."""
@@ -237,13 +232,8 @@ class Collection(RecordQueries):
             fitted = snapshot_statistics(connection, self.folder, info)
         return fitted or self.view().statistics
 
-    def statistics_fingerprint(self) -> str | None:
-        """Return the name of these statistics, another one whenever they are fitted again; None without."""
-        return self._read(statistics_fingerprint)
-
-    def is_left_to_index(self) -> bool:
-        """Return whether a vector index stands for all vectors: see `index_build.has_no_snapshot`."""
-        return self._read(index_build.has_no_snapshot)
+    statistics_fingerprint = query_method(stored_snapshot.statistics_fingerprint)
+    is_left_to_index = query_method(index_build.has_no_snapshot)
 
     def snapshot_is_due(self) -> bool:
         """Return whether `build_due_snapshot` is to be called: see `index_build.snapshot_is_due`."""
@@ -267,21 +257,10 @@ class Collection(RecordQueries):
         """Return the summary that `cbir collection info` prints."""
         return self._read(image_counts.collection_info, self.folder, self.profile)
 
-    def counts(self) -> dict[str, Any]:
-        """Return counts of images and patients, and of images by format and label."""
-        return self._read(image_counts.count_images)
-
-    def history(self, before: int | None = None, limit: int = 100) -> list[Change]:
-        """Return up to `limit` changes, the newest first; with `before`, only those with a smaller number."""
-        return self._read(label_changes.read_changes, before, limit)
-
-    def additions(self) -> list[tuple[str, int, int]]:
-        """Return when images were added, in ISO 8601, with their first and last number; see `read_additions`."""
-        return self._read(label_changes.read_additions)
-
-    def find_reply(self, key: str) -> StoredReply | None:
-        """Return the reply to an earlier request with this idempotency key."""
-        return self._read(add_transaction.find_reply, key)
+    counts = query_method(image_counts.count_images)
+    history = query_method(label_changes.read_changes)
+    additions = query_method(label_changes.read_additions)
+    find_reply = query_method(add_transaction.find_reply)
 
     def auto_choice(self) -> str | None:
         """Return the serialised choice of the re-ranker that `auto` stands for; None if none can be read."""
@@ -290,13 +269,8 @@ class Collection(RecordQueries):
         except CollectionDamaged:  # as `view` does: searches need no choice
             return None
 
-    def graded_labels(self) -> list[str]:
-        """Return the labels that a grade model was fitted to, in alphabetical order."""
-        return self._read(metadata.graded_labels)
-
-    def grade_model(self, label: str) -> str | None:
-        """Return the grade model that was fitted to a label; None if there is none."""
-        return self._read(metadata.read_grade_model, label)
+    graded_labels = query_method(metadata.graded_labels)
+    grade_model = query_method(metadata.read_grade_model)
 
     # Views and rows
 
@@ -304,31 +278,9 @@ class Collection(RecordQueries):
         """Return the current state, from memory if nothing has changed since the last call."""
         return self._views.view()
 
-    def select_rows(
-        self,
-        view: View,
-        where: Sequence[Condition] = (),
-        exclude_patient: str | None = None,
-        exclude_content: str | None = None,
-        outside: DicomScope | None = None,
-        *,
-        exclude_patient_key: str | None = None,
-    ) -> Rows | None:
-        """Return the rows of a view to search; None for all of them.
-
-        Parameters
-        ----------
-        view : View
-            View of this collection.
-        where : sequence of Condition
-            Label conditions; all must hold.
-        exclude_patient, exclude_content, outside, exclude_patient_key
-            Images to leave out, see `excluded_rows`.
-        """
-        excluded = self.excluded_rows(
-            view, exclude_patient, exclude_content, outside, exclude_patient_key=exclude_patient_key
-        )
-        return view.select(self.matching_rows(view, where), excluded)
+    def select_rows(self, view: View, where: Sequence[Condition] = ()) -> Rows | None:
+        """Return the rows of a view to search, for which all conditions hold; None for all of them."""
+        return view.select(self.matching_rows(view, where), np.empty(0, np.int64))
 
     def matching_rows(self, view: View, where: Sequence[Condition]) -> Rows | None:
         """Return the rows of a view of this collection for which all conditions hold; None without conditions."""
@@ -336,42 +288,22 @@ class Collection(RecordQueries):
             return None
         return view.filtered.rows(tuple(where), lambda: view.rows_of(self.matching_numbers(where)))
 
-    def excluded_rows(
-        self,
-        view: View,
-        exclude_patient: str | None = None,
-        exclude_content: str | None = None,
-        outside: DicomScope | None = None,
-        *,
-        exclude_patient_key: str | None = None,
-    ) -> Rows:
+    def excluded_rows(self, view: View, outside: DicomScope | None, exclude_patient_key: str | None) -> Rows:
         """Return the rows of a view to leave out of a search.
 
         Parameters
         ----------
         view : View
             View of this collection.
-        exclude_patient : str, optional
-            Key or identifier of a patient whose images are left out.
-        exclude_content : str, optional
-            Content hash of images to leave out.
-        outside : DicomScope, optional
+        outside : DicomScope or None
             Study, series or instance to leave out; images that are no DICOM instance are left out too.
-        exclude_patient_key : str, optional
-            Key of a patient, never taken for an identifier, whose images are left out.
+        exclude_patient_key : str or None
+            Key of a patient whose images are left out.
         """
         excluded = [np.empty(0, np.int64)]
         with connect_once(self._engine) as connection:
-            if exclude_content:
-                copies = rows_matching(
-                    connection, [images.c.number], images.c.content_hash, [exclude_content]
-                )
-                excluded.append(np.array([row.number for row in copies], np.int64))
-            keys = [key for key in (exclude_patient_key, exclude_patient) if key]
-            if exclude_patient and (key := hash_patient(self.secret, exclude_patient)):
-                keys.append(key)
-            if keys:
-                excluded.append(numbers_where(connection, images.c.patient_key.in_(keys)))
+            if exclude_patient_key:
+                excluded.append(numbers_where(connection, images.c.patient_key == exclude_patient_key))
             if outside:
                 excluded.append(numbers_where(connection, outside.excludes()))
         return view.rows_of(np.concatenate(excluded))

@@ -176,12 +176,13 @@ class StageBars:
         if self._lines:
             self._lines.__exit__()
         else:
-            self._remove_starting()
+            self.end(STARTING)
             self._bars.stop()
 
-    def _remove_starting(self) -> None:
-        if STARTING in self._tasks:
-            self._bars.remove_task(self._tasks.pop(STARTING))
+    def end(self, stage: str) -> None:
+        """Remove the bar of a stage, if there is one."""
+        if not self._lines and stage in self._tasks:
+            self._bars.remove_task(self._tasks.pop(stage))
 
     def show(self, stage: str, done: int = 0, total: int | None = None, note: str = "") -> None:
         """Update the bar of a stage.
@@ -201,6 +202,6 @@ class StageBars:
             self._lines.show(stage, done, total, note)
             return
         if stage not in self._tasks:
-            self._remove_starting()
+            self.end(STARTING)
             self._tasks[stage] = self._bars.add_task(stage, total=total, note=note)
         self._bars.update(self._tasks[stage], completed=done, total=total, note=note)

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from cbir.errors import CbirError, DeviceFailed
-from cbir.system.cancellation import is_cancellation
+from cbir.system.threads import is_cancellation
 
 T = TypeVar("T")
 

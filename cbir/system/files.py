@@ -1,8 +1,12 @@
-"""Files: atomic, durable writes, locks, folders by default, and the limits of open files and of disks."""
+"""Files: atomic, durable writes, locks, folders by default, limits of files and disks, and cells of csv files."""
 
+import csv
 import errno
 import hashlib
+import io
+import math
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -10,7 +14,7 @@ from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 from cbir.errors import InvalidInput
 
@@ -77,9 +81,7 @@ def atomic_binary(
 
 
 @contextmanager
-def atomic_text(
-    path: Path, *, permissions: int = OWNER_FILE, suffix: str = SUFFIX, errors: str = "strict"
-) -> Iterator[TextIO]:
+def atomic_text(path: Path, *, permissions: int = OWNER_FILE, errors: str = "strict") -> Iterator[TextIO]:
     """Open a UTF-8 text file that appears under its name when the block ends without an error.
 
     Lines end as they are written, on every system.
@@ -90,12 +92,10 @@ def atomic_text(
         Target; its folder must exist.
     permissions : int
         See `atomic_binary`.
-    suffix : str
-        Appended to the target's name for the temporary file, see `atomic_binary`.
     errors : str
         Of `open`, for characters that UTF-8 has not; file names may have such.
     """
-    with atomic_binary(path, permissions=permissions, suffix=suffix) as binary:
+    with atomic_binary(path, permissions=permissions) as binary:
         file = TextIOWrapper(binary, encoding="utf-8", errors=errors, newline="\n")
         try:
             yield file
@@ -291,3 +291,41 @@ def has_room(folder: Path) -> bool:
         return free_bytes(folder) != 0
     status = os.statvfs(folder)
     return (status.f_bfree if os.geteuid() == 0 else status.f_bavail) > 0
+
+
+# Where a spreadsheet separates by ; or tabs, quotes of ours hold no cell together, and a line break ends a row.
+SEPARATORS = re.compile(r"([;\t\r\n])")
+FORMULA = re.compile(r"[\s\"]*[=+\-@\uff1d\uff0b\uff0d\uff20]")  # also full-width, which Excel reads alike
+CONTROL_STARTS = ("\t", "\r", "\n")
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Return rows as csv, each of their cells harmless."""
+    text = io.StringIO()
+    write_rows(text, rows)
+    return text.getvalue()
+
+
+def write_rows(file: TextIO, rows: Iterable[Iterable[Any]]) -> None:
+    """Write rows as csv, one at a time, each of their cells harmless."""
+    csv.writer(file, lineterminator="\n").writerows(map(harmless_cell, row) for row in rows)
+
+
+def harmless_cell(value: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula, with an apostrophe before one; numbers stay.
+
+    A formula may also follow a semicolon, tab or line break, which separates cells in many spreadsheets.
+    """
+    if not isinstance(value, str):
+        return value
+    text = "".join(_harmless_part(part) for part in SEPARATORS.split(value))
+    return f"'{text}" if text.startswith(CONTROL_STARTS) else text
+
+
+def _harmless_part(part: str) -> str:
+    if not FORMULA.match(part):
+        return part
+    try:
+        return part if math.isfinite(float(part)) and part == part.strip() else f"'{part}"
+    except ValueError:
+        return f"'{part}"

@@ -29,8 +29,17 @@ from cbir.store.upkeep.archive_instances import (
     stored_copies,
 )
 from cbir.store.upkeep.quarantine_release import read_quarantined
-from cbir.system.console import OutputFormat, StageBars, echo, print_json
-from indexer.command_parts import DIFFERENT, DONE, INTERRUPTED, SOME_REFUSED, refusal_report
+from cbir.system.console import OutputFormat, StageBars, echo
+from indexer.command_parts import (
+    DIFFERENT,
+    DONE,
+    FETCHES_A_PROCESS,
+    INTERRUPTED,
+    SOME_REFUSED,
+    handle_signals,
+    print_totals,
+    refusal_report,
+)
 from indexer.describe_instance import InstanceFilter
 from indexer.dicomweb.archive_comparison import (
     DELETED,
@@ -152,9 +161,6 @@ def _compare_picture(
     return _ComparedPicture(now is not None, same)
 
 
-FETCHES_A_PROCESS = 2
-
-
 def compare_with_archive(
     collection: Path,
     archive: DicomwebArchive,
@@ -187,8 +193,6 @@ def compare_with_archive(
     format : OutputFormat
         Text also names the differences.
     """
-    from indexer.dicomweb.archive_comparison import ArchiveComparison
-
     stop = Event()
     with Collection(collection) as opened, refusal_report(report, "study", "series", "instance") as write_row:
 
@@ -205,8 +209,7 @@ def compare_with_archive(
             who="DICOMweb",
             settings=settings,
         )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+        handle_signals(lambda *_: stop.set())
         try:
             comparison = ArchiveComparison(
                 opened, archive, intake, settings, options, FETCHES_A_PROCESS * intake.jobs, stop, note
@@ -221,9 +224,8 @@ def compare_with_archive(
         if options.apply and opened.statistics():
             with comparison.writer() as writer:
                 writer.finish()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)  # an index can be left at any moment
-    _print_counts(comparison.counts, format)
+    handle_signals(signal.SIG_DFL)  # an index can be left at any moment
+    print_totals(comparison.counts.items(), format, "nothing to compare")
     if options.apply:
         follow_index(collection, settings)
     return INTERRUPTED if stop.is_set() else _exit_code(comparison.counts, options.apply)
@@ -238,11 +240,3 @@ def _exit_code(counts: Counter[str], is_applied: bool) -> int:
         return SOME_REFUSED
     differences = counts.total() - counts[EQUAL] - counts[LEFT_OUT]
     return DIFFERENT if differences and not is_applied else DONE
-
-
-def _print_counts(counts: Counter[str], format: OutputFormat) -> None:
-    values = dict(sorted((name, number) for name, number in counts.items() if number))
-    if format is OutputFormat.json:
-        print_json(values)
-    else:
-        echo(", ".join(f"{number} {name}" for name, number in values.items()) or "nothing to compare")

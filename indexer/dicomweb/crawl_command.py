@@ -1,6 +1,5 @@
 """The command `cbir index dicomweb`, and its options."""
 
-import json
 import re
 import signal
 from contextlib import suppress
@@ -19,84 +18,87 @@ from cbir.search import command_options as options
 from cbir.store.index.follow_index import follow_index
 from cbir.system.console import OutputFormat, StageBars, echo
 from indexer import command_parts
-from indexer.command_parts import DONE, INTERRUPTED, SOME_REFUSED, RayOption, refusal_report
+from indexer.command_parts import (
+    DONE,
+    FETCHES_A_PROCESS,
+    INTERRUPTED,
+    SOME_REFUSED,
+    RayOption,
+    handle_signals,
+    print_totals,
+    refusal_report,
+)
 
 if TYPE_CHECKING:
     from indexer.intake import Intake
 
-Url = Annotated[
-    str, typer.Argument(help="Address of the archive's DICOMweb service, before /studies.", metavar="URL")
-]
-Modality = Annotated[list[str] | None, typer.Option(help="Only this modality, for instance CT. Repeatable.")]
-BodyPart = Annotated[
-    list[str] | None,
-    typer.Option(help="Only this body part, for instance CHEST, if the series names one. Repeatable."),
-]
-Since = Annotated[str, typer.Option(help="Only studies of this day (YYYYMMDD) and later.")]
-Until = Annotated[str, typer.Option(help="Only studies of this day (YYYYMMDD) and earlier.")]
-Watch = Annotated[bool, typer.Option(help="Keep running, and add new studies as they come.")]
-Every = Annotated[float, typer.Option(min=0.1, help="Seconds between two checks, with --watch.")]
-Changes = Annotated[
-    str | None,
-    typer.Option(help="Orthanc's own address: --watch reads stable studies from its /changes."),
-]
-Compare = Annotated[
-    bool,
-    typer.Option(help="Add nothing: list what of the collection is deleted or different in the archive now."),
-]
-Apply = Annotated[
-    bool,
-    typer.Option(help="With --compare: follow the archive, deletions included, instead of listing only."),
-]
-Pixels = Annotated[
-    bool,
-    typer.Option(
-        "--pixels/--no-pixels",
-        help="With --compare: fetch all images; without, only those of studies that have another patient now.",
-    ),
-]
-QidoPrefix = Annotated[str | None, typer.Option(help="Path after URL for QIDO-RS, if there is one.")]
-WadoPrefix = Annotated[str | None, typer.Option(help="Path after URL for WADO-RS, if there is one.")]
-Header = Annotated[list[str] | None, typer.Option(help="'Name: value', sent with every request. Repeatable.")]
-Authority = Annotated[
-    Path | None, typer.Option(help="PEM file of the authority that signed the archive's certificate.")
-]
-Certificate = Annotated[Path | None, typer.Option(help="PEM file with the client's certificate and key.")]
-Report = Annotated[
-    Path | None,
-    typer.Option(help="Write refused instances and the reasons, or differences, to this CSV file."),
-]
 Format = Annotated[OutputFormat, typer.Option(help="Format of the summary.")]
 DAY = re.compile(r"[0-9]{8}")
 CODE_STRING = re.compile(r"[A-Z0-9 _]{1,16}")  # VR CS
-FETCHES_A_PROCESS = 2
 
 
 def crawl_dicomweb(
-    url: Url,
+    url: Annotated[
+        str, typer.Argument(help="Address of the archive's DICOMweb service, before /studies.", metavar="URL")
+    ],
     collection: options.CreatedFolder,
-    modality: Modality = None,
-    body_part: BodyPart = None,
-    since: Since = "",
-    until: Until = "",
-    watch: Watch = False,
-    every: Every = 60.0,
-    changes: Changes = None,
-    compare: Compare = False,
-    apply: Apply = False,
-    pixels: Pixels = True,
-    qido_prefix: QidoPrefix = None,
-    wado_prefix: WadoPrefix = None,
-    header: Header = None,
-    authority: Authority = None,
-    certificate: Certificate = None,
+    modality: Annotated[
+        list[str] | None, typer.Option(help="Only this modality, for instance CT. Repeatable.")
+    ] = None,
+    body_part: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this body part, for instance CHEST, if the series names one. Repeatable."),
+    ] = None,
+    since: Annotated[str, typer.Option(help="Only studies of this day (YYYYMMDD) and later.")] = "",
+    until: Annotated[str, typer.Option(help="Only studies of this day (YYYYMMDD) and earlier.")] = "",
+    watch: Annotated[bool, typer.Option(help="Keep running, and add new studies as they come.")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two checks, with --watch.")] = 60.0,
+    changes: Annotated[
+        str | None,
+        typer.Option(help="Orthanc's own address: --watch reads stable studies from its /changes."),
+    ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            help="Add nothing: list what of the collection is deleted or different in the archive now."
+        ),
+    ] = False,
+    apply: Annotated[
+        bool,
+        typer.Option(help="With --compare: follow the archive, deletions included, instead of listing only."),
+    ] = False,
+    pixels: Annotated[
+        bool,
+        typer.Option(
+            "--pixels/--no-pixels",
+            help="With --compare: fetch all images; without, only those of studies that have another patient now.",
+        ),
+    ] = True,
+    qido_prefix: Annotated[
+        str | None, typer.Option(help="Path after URL for QIDO-RS, if there is one.")
+    ] = None,
+    wado_prefix: Annotated[
+        str | None, typer.Option(help="Path after URL for WADO-RS, if there is one.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(help="'Name: value', sent with every request. Repeatable.")
+    ] = None,
+    authority: Annotated[
+        Path | None, typer.Option(help="PEM file of the authority that signed the archive's certificate.")
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="PEM file with the client's certificate and key.")
+    ] = None,
     frames: command_parts.FramesOption = "all",
     burned_in: command_parts.BurnedInOption = None,
     secondary_captures: command_parts.SecondaryCapturesOption = True,
     study_dates: command_parts.StudyDatesOption = "drop",
     jobs: command_parts.JobsOption = None,
     ray: RayOption = None,
-    report: Report = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write refused instances and the reasons, or differences, to this CSV file."),
+    ] = None,
     profile: command_parts.ProfileOption = None,
     format: Format = OutputFormat.text,
 ) -> None:
@@ -163,8 +165,7 @@ def crawl_dicomweb(
             settings=loaded,
             on_cluster=ray is not None,
         )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+        handle_signals(lambda *_: stop.set())
         crawl = Crawl(
             archive,
             intake,
@@ -184,13 +185,13 @@ def crawl_dicomweb(
                 crawl.watch(orthanc, every)
         finally:
             intake.close()
-            _print_counts(intake, format)
+            totals = [(fate.value, number) for fate, number in intake.counts.items()]
+            print_totals(totals, format, "nothing matched")
         if opened.statistics() and not stop.is_set():
             # Another writer is no failure: the next run chooses.
             with suppress(CollectionBusy), opened.writer("DICOMweb") as writer, StageBars() as bars:
                 update_choice(opened, writer, show=bars.show)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)  # an index can be left at any moment
+    handle_signals(signal.SIG_DFL)  # an index can be left at any moment
     if watch or not stop.is_set():
         follow_index(collection, loaded)
     raise typer.Exit(INTERRUPTED if stop.is_set() and not watch else _exit_code(intake))
@@ -232,11 +233,3 @@ def _code_strings(values: list[str] | None) -> tuple[str, ...]:
         if not CODE_STRING.fullmatch(value):
             raise InvalidInput(f"{value!r} is not a modality or body part, for instance CT or CHEST")
     return upper
-
-
-def _print_counts(intake: "Intake", format: OutputFormat) -> None:
-    counts = dict(sorted((fate.value, number) for fate, number in intake.counts.items() if number))
-    if format is OutputFormat.json:
-        typer.echo(json.dumps(counts))
-    else:
-        echo(", ".join(f"{number} {fate}" for fate, number in counts.items()) or "nothing matched")

@@ -24,40 +24,10 @@ from indexer import command_parts
 if TYPE_CHECKING:
     from indexer.receive.bounded_server import BoundedServer
 
-Aet = Annotated[str, typer.Option(help="Own AE title; associations that call another are rejected.")]
 Port = Annotated[
     int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one. It is printed.")
 ]
-Host = Annotated[str, typer.Option(help="Address to listen on; any but loopback needs --peer or --allow.")]
-Peer = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="AE title that may send, and its address or network. Repeatable. [default: any]",
-        metavar="AETITLE@NETWORK",
-    ),
-]
-Allow = Annotated[list[str] | None, typer.Option(help="AE title that may send from any address. Repeatable.")]
 Associations = Annotated[int, typer.Option(min=1, max=256, help="Associations at a time; more are rejected.")]
-PerAddress = Annotated[
-    int | None,
-    typer.Option(min=1, max=256, help="Associations of one address. [default: 3/4 of all, at least 2]"),
-]
-Commitment = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Where a peer listens for storage commitment reports. Repeatable. [default: on its association]",
-        metavar="AETITLE=HOST:PORT",
-    ),
-]
-TlsCertificate = Annotated[
-    Path | None, typer.Option(help="PEM file with the certificate chain for DICOM TLS.")
-]
-TlsKey = Annotated[Path | None, typer.Option(help="PEM file with its private key.")]
-TlsCa = Annotated[
-    Path | None,
-    typer.Option(help="PEM file of the authorities that sign the certificates that peers must show."),
-]
-MostMegabytes = Annotated[int, typer.Option(min=1, help="Largest instance, in MiB.")]
 END_SECONDS = 5.0  # for an association to end
 FILES = 256  # besides those of associations: connections without one, database, describing processes
 FILES_PER_ASSOCIATION = 4
@@ -65,22 +35,48 @@ FILES_PER_ASSOCIATION = 4
 
 def receive(
     collection: options.CreatedFolder,
-    aet: Aet = "CBIR",
+    aet: Annotated[
+        str, typer.Option(help="Own AE title; associations that call another are rejected.")
+    ] = "CBIR",
     port: Port = 11112,
-    host: Host = "127.0.0.1",
-    peer: Peer = None,
-    allow: Allow = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but loopback needs --peer or --allow.")
+    ] = "127.0.0.1",
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="AE title that may send, and its address or network. Repeatable. [default: any]",
+            metavar="AETITLE@NETWORK",
+        ),
+    ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="AE title that may send from any address. Repeatable.")
+    ] = None,
     associations: Associations = 8,
-    per_address: PerAddress = None,
-    commitment: Commitment = None,
-    tls_certificate: TlsCertificate = None,
-    tls_key: TlsKey = None,
-    tls_ca: TlsCa = None,
+    per_address: Annotated[
+        int | None,
+        typer.Option(min=1, max=256, help="Associations of one address. [default: 3/4 of all, at least 2]"),
+    ] = None,
+    commitment: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Where a peer listens for storage commitment reports. Repeatable. [default: on its association]",
+            metavar="AETITLE=HOST:PORT",
+        ),
+    ] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(help="PEM file with the certificate chain for DICOM TLS.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM file with its private key.")] = None,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(help="PEM file of the authorities that sign the certificates that peers must show."),
+    ] = None,
     frames: command_parts.FramesOption = "all",
     burned_in: command_parts.BurnedInOption = None,
     secondary_captures: command_parts.SecondaryCapturesOption = True,
     study_dates: command_parts.StudyDatesOption = "drop",
-    most_megabytes: MostMegabytes = 512,
+    most_megabytes: Annotated[int, typer.Option(min=1, help="Largest instance, in MiB.")] = 512,
     jobs: command_parts.JobsOption = None,
     profile: command_parts.ProfileOption = None,
 ) -> None:
@@ -133,8 +129,7 @@ def receive(
         finally:
             storage_commitment.close()
             intake.close()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, signal.SIG_DFL)  # an index can be left at any moment
+            command_parts.handle_signals(signal.SIG_DFL)  # an index can be left at any moment
             if following:
                 following.stop()
     follow_index(collection, loaded)
@@ -143,8 +138,7 @@ def receive(
 
 def _serve(server: "BoundedServer", announcement: str) -> None:
     """Serve until a signal; then end the associations."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
+    command_parts.handle_signals(lambda *_: threading.Thread(target=server.shutdown).start())
     gc.freeze()  # pynetdicom collects everything every few seconds; what is loaded now stays
     echo(announcement)
     server.serve_forever(poll_interval=0.2)

@@ -14,7 +14,7 @@ from flask import request
 from werkzeug.exceptions import RequestTimeout
 
 from cbir.search import Stopwatch
-from cbir.system.cancellation import time_limit
+from cbir.system.threads import time_limit
 
 PROCESSING = b"HTTP/1.1 102 Processing\r\n\r\n"
 PROBE_MILLISECONDS = 50  # for the reply of the client's system; a later one is noticed by the next check

@@ -17,7 +17,7 @@ from cbir.store import Collection, Record
 from cbir.store.erasure import erase_deleted
 from cbir.store.records.image_order import OLDEST, Order, parse_order
 from cbir.store.records.records import table_header, table_row
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 from service.access.audit import log_images
 from service.access.caller import actor_name
 from service.client.image_messages import (

@@ -12,7 +12,7 @@ from werkzeug.exceptions import RequestTimeout
 
 from cbir import settings
 from cbir.errors import QueryCancelled
-from cbir.system.cancellation import with_checkpoints
+from cbir.system.threads import with_checkpoints
 from service.app import create_app
 from service.collections.app_state import EXTENSION
 from service.http.timeouts import query_deadline

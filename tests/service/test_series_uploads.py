@@ -11,7 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.images import zipped_files
+from cbir.ingest import query_file as zipped_files
 from service.app import create_app
 from service.collections.app_state import current_state
 from tests.cbir.images.synthetic_series import stack, write_nifti, write_series

@@ -22,8 +22,8 @@ from cbir.descriptors.encoders.encoder_network import (
     pooling_matrix,
 )
 from cbir.descriptors.encoders.onnx_messages import OnnxGraph, OnnxNode, read_graph
-from cbir.system.cancellation import checkpoint, locked
 from cbir.system.device_failure import IMAGES_TOGETHER, full_precision, in_pieces
+from cbir.system.threads import checkpoint, locked
 
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}  # by the number of a tensor's sides
 # Attributes that layers may have; the others must have their default

@@ -14,7 +14,7 @@ from cbir.descriptors.networks.window_means import window_means
 from cbir.errors import InvalidInput, UndescribableImage, UnreadableImage
 from cbir.images import Image
 from cbir.images.volume import Volume
-from cbir.system.cancellation import checkpoint, locked
+from cbir.system.threads import checkpoint, locked
 
 _PILLOW = {"linear": PillowImage.Resampling.BILINEAR, "cubic": PillowImage.Resampling.BICUBIC}
 

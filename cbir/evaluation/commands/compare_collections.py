@@ -1,30 +1,20 @@
 """`cbir collection compare`."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from cbir import settings
-from cbir.errors import NotFound
-from cbir.evaluation.collection_comparison import ComparedQuery, Comparison
-from cbir.evaluation.report.report_parts import ReportPictures, render_page, render_table
-from cbir.store import Collection
 from cbir.store.collection_address import address_or_folder, collection_folder
-from cbir.store.records import originals
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, results_console
-from cbir.system.files import atomic_text
 
 if TYPE_CHECKING:
     from cbir.evaluation.collection_comparison import Comparison
     from cbir.store import Collection
 
 QUARTILES = {"min": 0.0, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "max": 1.0}
-
-DELETED = "deleted meanwhile"
 
 
 def compare_collections(
@@ -58,6 +48,7 @@ def compare_collections(
     labels, P@k and mAP are compared by a paired randomisation test.
     """
     from cbir.evaluation import collection_comparison
+    from cbir.evaluation.report.comparison_report import write_comparison_report
     from cbir.store import Collection
 
     loaded = settings.load()
@@ -144,90 +135,3 @@ def _print_comparison(facts: dict[str, Any]) -> None:
         first = [(query[side] or ["-"])[0] for side in ("a", "b")]
         table.add_row(query["image_id"], f"{query['overlap']:.2f}", *first)
     console.print(table)
-
-
-def write_comparison_report(
-    path: Path, comparison: Comparison, collection: Collection, facts: Mapping[str, Any], max_pixels: int
-) -> None:
-    """Write the report to `path`, which only its owner can read.
-
-    Parameters
-    ----------
-    path : Path
-    comparison : Comparison
-    collection : Collection
-        One of the two, whose files the pictures are read from.
-    facts : mapping
-        What `cbir collection compare` prints as JSON.
-    max_pixels : int
-        Pixels of the largest picture.
-    """
-    pictures = _Pictures(collection, ReportPictures(max_pixels))
-    queries = "".join(_query(query, pictures, facts) for query in comparison.most_different())
-    sides = "".join(
-        f"<dt>{side}</dt><dd>{escape(facts[side]['profile'])}: {escape(Path(facts[side]['folder']).name)}, "
-        f"{facts[side]['images']} images, {facts[side]['milliseconds']:.1f} ms a query</dd>"
-        for side in ("a", "b")
-    )
-    overlap = ", ".join(f"{name} {value:.2f}" for name, value in facts["overlap"].items())
-    correlation = facts["rank_correlation"]
-    skipped = (
-        f"; {facts['skipped']} skipped, as their images were deleted meanwhile" if facts["skipped"] else ""
-    )
-    subtitle = f"""{facts["queries"]} queries among {facts["images_in_both"]} images that both have{skipped}. Not a
-medical device."""
-    body = f"""<dl>{sides}<dt>re-ranking</dt><dd>{escape(facts["rerank"])}</dd>
-<dt>overlap of the first {facts["k"]}</dt><dd>{overlap}</dd>
-<dt>rank correlation of the shared</dt><dd>{"none" if correlation is None else f"{correlation:.2f}"}</dd></dl>
-{_table(facts["labels"])}
-<h2>Queries that differ most</h2>
-<p class="note">Green: among the first {facts["k"]} of both. The pictures are from the collection: protect this
-file as you protect them.</p>{queries}"""
-    page = render_page("Two collections of the same images", subtitle, body, "")
-    with atomic_text(path) as file:
-        file.write(page)
-
-
-class _Pictures:
-    """Pictures of images by id."""
-
-    def __init__(self, collection: Collection, pictures: ReportPictures) -> None:
-        self._collection, self._pictures = collection, pictures
-
-    def html(self, image_id: str) -> str:
-        try:
-            record = self._collection.record(image_id)
-        except NotFound:
-            return f'<span class="none">{DELETED}</span>'
-        source = originals.original_path(self._collection.folder, record.source) or record.source
-        return self._pictures.html(str(source), record.frame, record.content_hash, record.burned_in)
-
-
-def _query(query: ComparedQuery, pictures: _Pictures, facts: Mapping[str, Any]) -> str:
-    shared = set(query.a) & set(query.b)
-    films = []
-    for side, answers in (("a", query.a), ("b", query.b)):
-        caption = f"<figcaption>{side}: {escape(facts[side]['profile'])}</figcaption>"
-        figures = [f'<figure class="asked">{pictures.html(query.image_id)}{caption}</figure>']
-        figures += [
-            f'<figure class="{"hit" if image_id in shared else "miss"}">{pictures.html(image_id)}</figure>'
-            for image_id in answers
-        ]
-        films.append(f'<div class="film">{"".join(figures)}</div>')
-    return (
-        f'<div class="query"><p><b>overlap {query.overlap:.2f}</b> <code>{escape(query.image_id)}</code></p>'
-        f"{''.join(films)}</div>"
-    )
-
-
-def _table(labels: Sequence[Mapping[str, Any]]) -> str:
-    rows = [
-        (
-            escape(label["label"]), f"{label['queries']}", metric["name"], f"{metric['a']:.3f}",
-            f"{metric['b']:.3f}", f"{metric['low']:+.3f} to {metric['high']:+.3f}", f"{metric['p']:.4f}",
-        )
-        for label in labels
-        for metric in label["metrics"]
-    ]  # fmt: skip
-    heads = ("label", "queries", "metric", "a", "b", "b - a (95 %)", "p")
-    return f"<h2>Quality</h2>{render_table(heads, rows)}" if rows else ""

@@ -28,8 +28,7 @@ from cbir.evaluation.run_files import (
 )
 from cbir.search import command_options as options
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, print_values
-from cbir.system.csv_cells import harmless_cell
-from cbir.system.files import atomic_text, os_errors
+from cbir.system.files import atomic_text, harmless_cell, os_errors
 from cbir.system.lazy_commands import LazyCommands
 
 

@@ -84,7 +84,7 @@ def render_page(title: str, subtitle: str, body: str, note: str, style: str = ""
 <h1>{escape(title)}</h1>
 <p class="sub">{subtitle}</p>
 {body}
-<p class="note">cbir {cbir.__version__}. {note}</p>
+<p class="note">{" ".join((f"cbir {cbir.__version__}.", note)).rstrip()}</p>
 </body></html>
 """
 
@@ -108,9 +108,9 @@ def render_facts(facts: Mapping[str, Any]) -> str:
 
 def _fact_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_fact_text(item)}" for key, item in value.items() if item != {})
+        return ", ".join(f"{key} {_fact_text(item)}" for key, item in value.items()) or "none"
     if isinstance(value, list):
-        return " and ".join(map(str, value)) or "none"
+        return ", ".join(map(_fact_text, value)) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

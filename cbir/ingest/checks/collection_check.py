@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from cbir.descriptors.encoders.encoder_files import EncoderOutput
 from cbir.descriptors.network_descriptors import encoder_of
 from cbir.errors import NotFound
-from cbir.gallery.knn import OTHERS, NearestDistances, compare_all, nearest_of
+from cbir.gallery.knn import compare_all
+from cbir.gallery.knn_graph import OTHERS, NearestDistances, nearest_of
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.ingest.checks.pixel_checks import findings_of, with_findings
 from cbir.store import Collection

@@ -16,8 +16,7 @@ from cbir.learn.commands.evaluate_graders import evaluate_graders
 from cbir.learn.option_groups import Column
 from cbir.search import command_options as options
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json
-from cbir.system.csv_cells import csv_text
-from cbir.system.files import os_errors, private_folder, write_bytes
+from cbir.system.files import csv_text, os_errors, private_folder, write_bytes
 
 if TYPE_CHECKING:
     from cbir.images import Limits

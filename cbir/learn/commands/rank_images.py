@@ -14,8 +14,8 @@ from cbir import settings
 from cbir.learn.commands.train_models import require_torch
 from cbir.search import command_options as options
 from cbir.system.console import StageBars, echo, print_json
-from cbir.system.csv_cells import csv_text
 from cbir.system.device_failure import device_failures
+from cbir.system.files import csv_text
 
 if TYPE_CHECKING:
     from cbir.learn.models.scoring_network import ScoringNetwork

@@ -36,7 +36,7 @@ from cbir.learn.severity.stored_images import read_grey_image
 from cbir.search import QueryImage, image_links
 from cbir.store import Collection
 from cbir.store.base import stored_models
-from cbir.system.cancellation import checkpoint, run_to_end
+from cbir.system.threads import checkpoint, run_to_end
 
 LONGEST_COLUMN = 100  # characters of a label's name
 

@@ -16,7 +16,7 @@ from cbir.learn.models.linear.ranking_estimator import FeatureRanker
 from cbir.learn.severity.stored_images import read_grey_image
 from cbir.store import Collection
 from cbir.store.records.filter_conditions import parse_filters
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 
 FEWEST_IMAGES = 100  # with fewer, the range is not known
 REFERENCES = 5000  # images, at most

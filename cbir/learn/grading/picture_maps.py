@@ -17,7 +17,7 @@ from cbir.descriptors.encoders.encoder_network import EncoderNetwork, normalise_
 from cbir.descriptors.encoders.network_writers import EfficientNetLite
 from cbir.descriptors.networks.model_card import open_onnx_session
 from cbir.errors import InvalidInput
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 
 Picture = NDArray[np.uint8]
 AUTO = "auto"

@@ -209,6 +209,7 @@ def write_embedding_report(
     """
     pictures = ReportPictures(reported.images.max_pixels)
     film = "".join(_row(reported, query, pictures) for query in _queries(reported, seed))
+    terms = {**facts, "where": " and ".join(facts["where"]) or "all rows"}  # as in the ranker's report
     body = f"""<h2>Results</h2>{_table(facts["results"])}
 <p class="note">Queries of each part search the training images; images of the same patient do not count.</p>
 <h2>Training</h2>{training_charts(history, {"map": "mAP", "p_at_1": "P@1"})}
@@ -217,7 +218,7 @@ def write_embedding_report(
 <h2>Nearest images</h2>
 <p class="note">A test image, then its nearest training images. The pictures show patients: protect this
 file as you protect them.</p>{film}
-<h2>Training conditions</h2><dl>{render_facts(facts)}</dl>"""
+<h2>Training conditions</h2><dl>{render_facts(terms)}</dl>"""
     subtitle = "How well vectors retrieve images of their class. Not a medical device."
     note = "Epoch by epoch: history.csv, and for TensorBoard the folder events."
     html = render_page(title, subtitle, body, note)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from cbir.search import image_links
 from cbir.store import Record
-from cbir.system.csv_cells import harmless_cell
+from cbir.system.files import harmless_cell
 
 Images = Sequence[tuple[Record, bool]]  # with their relevance, in the order of judging
 RELEVANT, IRRELEVANT = "relevant", "not relevant"

@@ -1,7 +1,6 @@
 """Explanation of a result: matching places for an encoder, shares of the distance for other descriptors."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,20 +9,15 @@ from cbir.descriptors.edge_histogram import BINS, KINDS, LEVELS, SIDE
 from cbir.descriptors.encoders import Encoder
 from cbir.descriptors.network_descriptors import JOIN, encoder_of
 from cbir.errors import InvalidInput
-from cbir.search.regions.feature_cells import Area, Floats
-from cbir.search.regions.match_map import MatchMaps
+from cbir.images.scaling import check_region
+from cbir.search.regions.feature_cells import Area, Floats, MatchMaps
 from cbir.store.base.normalisation import Statistics, part_bounds
 from cbir.store.base.profile import Profile
-
-if TYPE_CHECKING:
-    from cbir.store.base.profile import Profile
 
 EDGES = "edge_histogram"
 
 
-def part_shares(
-    profile: "Profile", statistics: Statistics, query: Floats, answer: Floats
-) -> dict[str, float]:
+def part_shares(profile: Profile, statistics: Statistics, query: Floats, answer: Floats) -> dict[str, float]:
     """Return the share of each part of the descriptor in the squared distance; they add up to 1.
 
     Parameters
@@ -47,7 +41,7 @@ def part_shares(
     }
 
 
-def edge_map(profile: "Profile", raw: Floats) -> Floats | None:
+def edge_map(profile: Profile, raw: Floats) -> Floats | None:
     """Return the shares of five kinds of edges in each of 4 x 4 parts of an image; None without such a descriptor.
 
     Parameters
@@ -144,10 +138,6 @@ def region_area(region: tuple[int, int, int, int], width: int, height: int) -> A
     InvalidInput
         If the region is empty or exceeds the image.
     """
+    check_region(region, width, height)
     x, y, across, down = region
-    if across < 1 or down < 1 or x < 0 or y < 0 or x + across > width or y + down > height:
-        raise InvalidInput(
-            f"the region {x},{y},{across},{down} is not inside the image, which is {width} pixels wide "
-            f"and {height} high; give x,y,width,height in its pixels"
-        )
     return x / width, y / height, across / width, down / height

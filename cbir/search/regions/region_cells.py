@@ -16,8 +16,7 @@ from cbir.descriptors.encoders import Encoder
 from cbir.descriptors.encoders.encoder_network import Prepared
 from cbir.errors import InvalidInput
 from cbir.search.regions.explanation import explaining_encoder
-from cbir.search.regions.feature_cells import Area, FeatureCells, Floats, feature_cells
-from cbir.search.regions.match_map import cells_in
+from cbir.search.regions.feature_cells import Area, FeatureCells, Floats, cells_in, feature_cells
 from cbir.store.base.profile import Profile
 from cbir.store.snapshot.derived_files import CellProjection
 

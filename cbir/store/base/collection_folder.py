@@ -137,19 +137,9 @@ MANIFEST_NAME = "SHA256SUMS"
 END = "# of the lines above: "  # `sha256sum` passes over comments
 
 
-def write_sums(folder: Path, names: Iterable[str], durable: bool = True) -> None:
-    """Write the manifest of a folder atomically.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder that they are in.
-    names : iterable of str
-        Files, by their path inside `folder`.
-    durable : bool
-        Sync it to the disk.
-    """
-    _store(folder, {name: _file_hash(folder / name) for name in names}, durable)
+def write_sums(folder: Path, names: Iterable[str]) -> None:
+    """Write the manifest of the files `names` in a folder, by their paths inside it, atomically."""
+    _store(folder, {name: _file_hash(folder / name) for name in names})
 
 
 def update_sums(folder: Path, written: Iterable[str] = (), leave_out: Iterable[str] = ()) -> None:
@@ -215,8 +205,8 @@ def _file_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _store(folder: Path, hashes: dict[str, str], durable: bool = True) -> None:
-    write_bytes(folder / MANIFEST_NAME, _render(hashes), permissions=file_mode(folder), durable=durable)
+def _store(folder: Path, hashes: dict[str, str]) -> None:
+    write_bytes(folder / MANIFEST_NAME, _render(hashes), permissions=file_mode(folder))
 
 
 def _render(hashes: dict[str, str]) -> bytes:

@@ -230,7 +230,7 @@ def store_totals(connection: Connection, totals: Mapping[str, int] | None = None
 
 
 def store_total(connection: Connection, name: str, total: int) -> None:
-    """Store the sum of the table `name`."""
+    """Store the sum `total` of the table `name`, by `connection`."""
     query = "INSERT OR REPLACE INTO row_totals (name, total) VALUES (?, ?)"
     connection.exec_driver_sql(query, (name, total))
 

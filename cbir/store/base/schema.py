@@ -28,7 +28,7 @@ from sqlalchemy.exc import DatabaseError, DisconnectionError
 from cbir.store.base.collection_folder import open_file, stamp_to_read
 from cbir.store.base.reserved_labels import as_number
 from cbir.store.base.statements import COLUMN, WHOLE_NUMBER, is_postgresql, row_checksum
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 
 FORMAT = 2  # of these tables and of the snapshot; raised when an older program could misread a newer file
 

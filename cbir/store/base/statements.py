@@ -113,31 +113,11 @@ class joined_numbers(GenericFunction[str]):  # noqa: N801 - the name of the func
     inherit_cache = True
 
 
-@compiles(joined_numbers, "sqlite")
-def _joined_sqlite(element: Any, compiler: Any, **options: Any) -> str:
-    return f"group_concat({compiler.process(element.clauses, **options)})"
-
-
-@compiles(joined_numbers, "postgresql")
-def _joined_postgresql(element: Any, compiler: Any, **options: Any) -> str:
-    return f"string_agg(CAST({compiler.process(element.clauses, **options)} AS TEXT), ',')"
-
-
 class byte_length(FunctionElement[int]):  # noqa: N801 - as `joined_numbers`
     """Number of bytes of a text in UTF-8: `octet_length`, which SQLite has since 3.43 alone."""
 
     type = BigInteger()
     inherit_cache = True
-
-
-@compiles(byte_length, "sqlite")
-def _bytes_sqlite(element: Any, compiler: Any, **options: Any) -> str:
-    return f"length(CAST({compiler.process(element.clauses, **options)} AS BLOB))"
-
-
-@compiles(byte_length, "postgresql")
-def _bytes_postgresql(element: Any, compiler: Any, **options: Any) -> str:
-    return f"octet_length({compiler.process(element.clauses, **options)})"
 
 
 class is_listed(FunctionElement[bool]):  # noqa: N801 - as `joined_numbers`
@@ -147,18 +127,24 @@ class is_listed(FunctionElement[bool]):  # noqa: N801 - as `joined_numbers`
     inherit_cache = True
 
 
-@compiles(is_listed, "sqlite")
-def _listed_sqlite(element: Any, compiler: Any, **options: Any) -> str:
-    number, listed = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"{number} IN (SELECT value FROM json_each({listed}))"
+def _compile_as(element: type, dialect: str, form: str) -> None:
+    """Let a function be compiled as `form`, where {0} and {1} stand for its arguments."""
+
+    @compiles(element, dialect)
+    def _compiled(element: Any, compiler: Any, **options: Any) -> str:
+        return form.format(*(compiler.process(clause, **options) for clause in element.clauses))
 
 
-@compiles(is_listed, "postgresql")
-def _listed_postgresql(element: Any, compiler: Any, **options: Any) -> str:
-    number, listed = (compiler.process(clause, **options) for clause in element.clauses)
-    values = f"json_array_elements_text(CAST({listed} AS JSON))"
-    return f"{number} IN (SELECT CAST(value AS BIGINT) FROM {values} AS value)"
-
+_compile_as(joined_numbers, "sqlite", "group_concat({0})")
+_compile_as(joined_numbers, "postgresql", "string_agg(CAST({0} AS TEXT), ',')")
+_compile_as(byte_length, "sqlite", "length(CAST({0} AS BLOB))")
+_compile_as(byte_length, "postgresql", "octet_length({0})")
+_compile_as(is_listed, "sqlite", "{0} IN (SELECT value FROM json_each({1}))")
+_compile_as(
+    is_listed,
+    "postgresql",
+    "{0} IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST({1} AS JSON)) AS value)",
+)
 
 COLUMN = "checksum"
 

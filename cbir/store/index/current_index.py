@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Protocol
 
 import numpy as np
 
@@ -181,19 +180,8 @@ def _changed(feed: IndexFeed, position: IndexPosition, state: FeedState) -> Numb
 OPEN_SECONDS = 2.0  # after which a gap is found again, since the index may have followed
 
 
-class Gaps(Protocol):
-    """Gap between an index and its collection, and vectors of samples."""
-
-    def now(self) -> IndexGap:
-        """Return the gap to read with; raises IndexUnavailable."""
-
-    def latest(self) -> IndexGap:
-        """Return the gap of the edition that answers now; raises IndexUnavailable."""
-
-    def sample_vectors(
-        self, gap: IndexGap, numbers: Numbers, read: Callable[[Numbers], tuple[Numbers, Floats]]
-    ) -> tuple[Numbers, Floats]:
-        """Return the vectors (n, d) of ascending numbers, from memory where an earlier sample had them."""
+ReadVectors = Callable[[Numbers], tuple[Numbers, Floats]]
+SampleVectors = Callable[[IndexGap, Numbers, ReadVectors], tuple[Numbers, Floats]]
 
 
 class CurrentGap:
@@ -225,9 +213,7 @@ class CurrentGap:
         followed = not gap.closed and time.monotonic() > self._found_at + OPEN_SECONDS
         return gap.edition is edition and gap.version == version and not followed
 
-    def sample_vectors(
-        self, gap: IndexGap, numbers: Numbers, read: Callable[[Numbers], tuple[Numbers, Floats]]
-    ) -> tuple[Numbers, Floats]:
+    def sample_vectors(self, gap: IndexGap, numbers: Numbers, read: ReadVectors) -> tuple[Numbers, Floats]:
         """Return the vectors (n, d) of ascending numbers, from memory where an earlier sample had them.
 
         Parameters
@@ -267,9 +253,9 @@ class CurrentGap:
 class GapOfSearch:
     """The gap as it is when a search begins: the database is asked once, and all of the search reads one state."""
 
-    def __init__(self, gaps: Gaps) -> None:
+    def __init__(self, gaps: "Gaps") -> None:
         self._gaps, self._gap = gaps, gaps.now()
-        self.sample_vectors = gaps.sample_vectors
+        self.sample_vectors: SampleVectors = gaps.sample_vectors
 
     def now(self) -> IndexGap:
         """Return the gap of the beginning, or the one that replaced it."""
@@ -279,6 +265,9 @@ class GapOfSearch:
         """Return the gap of the edition that answers now, which is then read on."""
         self._gap = self._gaps.latest()
         return self._gap
+
+
+Gaps = CurrentGap | GapOfSearch  # between an index and its collection
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Their record lies in a file, or, where several machines share an index, in the c
 
 import secrets
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -53,22 +53,6 @@ class EditionRecord(BaseModel):
         latest = self.filling.name if self.filling else self.current
         base, _, count = (latest or f"cbir_{secrets.token_hex(8)}_0").rpartition("_")
         return f"{base}_{int(count) + 1}"
-
-
-class Editions(Protocol):
-    """Storage of the record of the editions."""
-
-    def version(self) -> object:
-        """Return what changes when the record does; costs less than reading it."""
-
-    def read(self) -> EditionRecord:
-        """Return the record; an empty one if there is none, or if it belongs to another copy of the collection."""
-
-    def write(self, record: EditionRecord) -> None:
-        """Replace the record, durably and in one step."""
-
-    def lock(self) -> AbstractContextManager[bool]:
-        """Hold the lock of who changes editions; yields False if another process holds it."""
 
 
 class StoredRecord(BaseModel):
@@ -145,8 +129,10 @@ class IndexEngine(Protocol):
 LOCK = 0x63626978  # class of the advisory locks of those who follow
 
 
-class IndexRecord:
-    """Record of one kind of index: a short text that is read for every search, and a long one.
+class SharedEditions:
+    """Editions of one kind of index of a collection in PostgreSQL.
+
+    Their record has a short text that is read for every search, and the statistics, a long one.
 
     Parameters
     ----------
@@ -160,21 +146,29 @@ class IndexRecord:
         self._database, self._kind = database, kind
         self._keys = f"index:{kind}", f"index:{kind}:statistics"
 
-    def read_short(self) -> str | None:
-        """Return the short text; None without a record."""
+    def version(self) -> object:
+        """Return what changes when the record does."""
         with self._database.connect_once() as connection:
             return metadata.find_value(connection, self._keys[0])
 
-    def read(self) -> tuple[str, str] | None:
-        """Return both texts, as one write stored them; None without a record."""
-        with self._database.connect() as connection:
-            short, long = (metadata.find_value(connection, key) for key in self._keys)
-        return None if short is None else (short, long or "")
+    def read(self) -> EditionRecord:
+        """Return the record; an empty one if there is none."""
+        with self._database.connect() as connection:  # as one write stored them
+            short, statistics = (metadata.find_value(connection, key) for key in self._keys)
+        if short is None:
+            return EditionRecord()
+        try:
+            return EditionRecord.model_validate_json(short).model_copy(
+                update={"statistics": statistics or ""}
+            )
+        except ValidationError:  # of another version of the program: the index is made again
+            return EditionRecord()
 
-    def write(self, short: str, long: str) -> None:
-        """Store both texts in one transaction."""
+    def write(self, record: EditionRecord) -> None:
+        """Replace the record, durably and in one step."""
+        texts = record.model_dump_json(exclude={"statistics"}), record.statistics
         with self._database.engine.begin() as connection:
-            for key, value in zip(self._keys, (short, long), strict=True):
+            for key, value in zip(self._keys, texts, strict=True):
                 if metadata.find_value(connection, key) != value:
                     metadata.set_value(connection, key, value)
 
@@ -193,30 +187,4 @@ class IndexRecord:
                     connection.execute(text(f"SELECT pg_advisory_unlock{arguments}"), name)
 
 
-class SharedEditions:
-    """Editions of one kind of index of a collection in PostgreSQL."""
-
-    def __init__(self, record: IndexRecord) -> None:
-        self._record = record
-
-    def version(self) -> object:
-        """Return what changes when the record does."""
-        return self._record.read_short()
-
-    def read(self) -> EditionRecord:
-        """Return the record; an empty one if there is none."""
-        stored = self._record.read()
-        if stored is None:
-            return EditionRecord()
-        try:
-            return EditionRecord.model_validate_json(stored[0]).model_copy(update={"statistics": stored[1]})
-        except ValidationError:  # of another version of the program: the index is made again
-            return EditionRecord()
-
-    def write(self, record: EditionRecord) -> None:
-        """Replace the record, durably and in one step."""
-        self._record.write(record.model_dump_json(exclude={"statistics"}), record.statistics)
-
-    def lock(self) -> AbstractContextManager[bool]:
-        """Hold the lock on all machines; yields False if another process holds it."""
-        return self._record.lock()
+Editions = FolderEditions | SharedEditions

@@ -198,17 +198,13 @@ class FaissGraph:
             linked = linked[~emptied[linked]]
             vectors[row] = vectors[linked].mean(axis=0) if len(linked) >= MEAN_OF else 0
 
-
-class StoredGraph(FaissGraph):
-    """Graph whose vectors are in memory, also those that a file has."""
-
     @property
     def dimensions(self) -> int:
         """Length of the vectors."""
         return int(self.index.d)
 
     @classmethod
-    def read(cls, file_rows: FileRows, file: BinaryIO, size: int) -> "StoredGraph":
+    def read(cls, file_rows: FileRows, file: BinaryIO, size: int) -> "FaissGraph":
         """Return the graph of a file, which is at what `write_structure` wrote; `size` is of that."""
         storage = faiss.IndexFlatL2(file_rows.dimensions)
         storage.codes.resize(4 * file_rows.vectors.size)

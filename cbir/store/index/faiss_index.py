@@ -19,7 +19,7 @@ from cbir.store.index.faiss_file import (
     read_index_file,
     write_index_file,
 )
-from cbir.store.index.faiss_graph import StoredGraph
+from cbir.store.index.faiss_graph import FaissGraph
 from cbir.store.index.faiss_lists import PROBES, FaissLists
 from cbir.store.index.local_content import LocalContent, LocalKind
 from cbir.store.index.port import IndexedImage, IndexPosition, IndexScope, Neighbours, Numbers
@@ -70,7 +70,7 @@ REWRITTEN = 0.02  # size of the changes, in sizes of the file, from which the fi
 
 SMALL = 1 << 20  # bytes of changes that are never too many
 
-HNSW = LocalKind("hnsw", StoredGraph, StoredGraph.read)
+HNSW = LocalKind("hnsw", FaissGraph, FaissGraph.read)
 
 log = logging.getLogger(__name__)
 

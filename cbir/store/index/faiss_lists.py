@@ -7,7 +7,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.vector_blocks import Floats, Rows, is_among, spread_rows
+from cbir.gallery.vector_blocks import Floats, Rows, is_among, spread_rows, union
 from cbir.store.index.local_content import (
     NO_IMAGE,
     DigestWriter,
@@ -17,7 +17,7 @@ from cbir.store.index.local_content import (
     nearest_vectors,
 )
 from cbir.store.index.port import Neighbours, Numbers
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 
 TRAINED_ON = 64  # images per list to train on, at most
 ITERATIONS = 6  # of k-means
@@ -294,7 +294,7 @@ class FaissLists:
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return those of the numbers that are known, ascending, and their vectors (n, d)."""
-        rows = self.rows.rows(_distinct(numbers))
+        rows = self.rows.rows(union(numbers))
         return self.rows.numbers[rows].copy(), self._stored.read(rows)
 
     def has(self, numbers: Numbers, vectors: Floats) -> NDArray[np.bool_]:
@@ -327,9 +327,3 @@ def _add(index: Any, rows: Rows, vectors: Floats, lists: Numbers) -> None:
     """Add rows to the lists that they are known to belong to."""
     arrays = np.ascontiguousarray(vectors, np.float32), np.ascontiguousarray(rows, np.int64), lists
     index.add_core(len(rows), *map(faiss.swig_ptr, arrays))
-
-
-def _distinct(numbers: Numbers) -> Numbers:
-    """Return numbers, ascending, each once; several times as fast as `numpy.unique`."""
-    ascending = np.sort(numbers)
-    return np.asarray(ascending[np.diff(ascending, prepend=np.iinfo(np.int64).min) != 0])

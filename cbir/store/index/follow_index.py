@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from cbir.errors import CbirError, DatabaseUnavailable, IndexUnavailable, describe_unexpected
 from cbir.settings import Settings
-from cbir.system.cancellation import locked, time_limit
 from cbir.system.console import StageBars, echo
+from cbir.system.threads import locked, time_limit
 
 if TYPE_CHECKING:
     from cbir.store.index.open_index import CollectionIndex

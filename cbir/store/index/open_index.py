@@ -14,7 +14,6 @@ from cbir.store.index.editions import (
     Editions,
     FolderEditions,
     IndexEngine,
-    IndexRecord,
     SharedEditions,
 )
 from cbir.store.index.follower import Follower
@@ -190,7 +189,7 @@ def _editions(collection: Collection, kind: str) -> Editions:
     database = collection.postgresql()
     if database is None or kind in LOCAL:  # whose files each machine has for itself
         return FolderEditions(collection.folder, kind)
-    return SharedEditions(IndexRecord(database, kind))
+    return SharedEditions(database, kind)
 
 
 def _kind(collection: Collection, settings: Settings) -> str | None:

@@ -23,8 +23,7 @@ from cbir.errors import CollectionDamaged, IndexUnavailable
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import build_graph
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
-from cbir.gallery.vector_blocks import Floats
-from cbir.gallery.whitening import Space, fit_space, plain_space
+from cbir.gallery.vector_blocks import Floats, Space, fit_space, plain_space
 from cbir.store.base.collection_folder import file_mode, folder_mode
 from cbir.store.base.normalisation import Statistics, part_bounds
 from cbir.store.base.profile import Profile
@@ -32,8 +31,8 @@ from cbir.store.index.current_index import CurrentIndex, OpenedEdition
 from cbir.store.index.editions import FOLDER
 from cbir.store.index.port import Numbers
 from cbir.store.views.index_feed import IndexFeed, Version
-from cbir.system.cancellation import checkpoint
 from cbir.system.files import atomic_binary, try_lock
+from cbir.system.threads import checkpoint
 
 FORMAT = 1
 

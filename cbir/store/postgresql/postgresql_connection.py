@@ -9,7 +9,7 @@ from psycopg import Connection, OperationalError
 from psycopg.errors import ConnectionTimeout, Error
 
 from cbir import settings
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 
 Waiting = Generator[Any, Any, Any]
 

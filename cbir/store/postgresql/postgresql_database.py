@@ -22,8 +22,8 @@ from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput, Stora
 from cbir.store.base import schema
 from cbir.store.postgresql.postgresql_address import database_address, find_password
 from cbir.system.addresses import collection_name
-from cbir.system.cancellation import checkpoint
 from cbir.system.remedies import install_command
+from cbir.system.threads import checkpoint
 
 OTHERWISE = "try again; the log of the server may say more"
 

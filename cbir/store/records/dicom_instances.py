@@ -15,7 +15,7 @@ from cbir.store.base.schema import images, instance_copies, labels
 from cbir.store.base.statements import insert_missing, with_checksum
 from cbir.store.records.image_rows import batches, rows_matching
 from cbir.store.records.records import Record, parse_study_date
-from cbir.system.cancellation import with_checkpoints
+from cbir.system.threads import with_checkpoints
 
 MAX_SHIFT_YEARS = 5
 

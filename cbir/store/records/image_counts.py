@@ -15,7 +15,7 @@ from cbir.store.base.profile import Profile
 from cbir.store.base.reserved_labels import RESERVED, require_other_keys
 from cbir.store.base.schema import images, labels
 from cbir.store.base.statements import Statement, is_listed
-from cbir.store.records.filter_conditions import ABSENT, Condition
+from cbir.store.records.filter_conditions import Condition
 from cbir.store.snapshot import stored_snapshot
 from cbir.system.remedies import did_you_mean
 
@@ -79,11 +79,6 @@ def check_label_keys(connection: Connection, keys: Sequence[str]) -> None:
                 select(labels.c.key).where(labels.c.key.not_in(RESERVED)).distinct().order_by(labels.c.key)
             )
             raise InvalidInput(_unknown_key(key, connection.scalars(query).all()))
-
-
-def keys_to_check(conditions: Sequence[Condition]) -> list[str]:
-    """Return the keys of conditions, without those of `!key?`, which may ask whether any image has the label."""
-    return [condition.key for condition in conditions if condition.operator != ABSENT]
 
 
 def _unknown_key(key: str, known: Sequence[str]) -> str:
@@ -237,3 +232,19 @@ def _size(path: Path) -> int:
         return path.stat().st_size if path.is_file() else 0
     except FileNotFoundError:
         return 0
+
+
+def frequent_values(connection: Connection, key: str, limit: int) -> list[tuple[str, int]]:
+    """Return by `connection` the `limit` most frequent values of the label `key` with their image counts."""
+    require_other_keys([key])
+    count = func.count()
+    query = select(labels.c.value, count).where(labels.c.key == key).group_by(labels.c.value)
+    rows = connection.execute(query.order_by(count.desc(), labels.c.value).limit(limit))
+    return [(value, number) for value, number in rows]
+
+
+def numeric_values(connection: Connection, key: str) -> dict[str, float]:
+    """Return the value of a label for every image where it is a finite number, by image id."""
+    require_other_keys([key])
+    query = select(images.c.image_id, func.as_number(labels.c.value)).join(labels).where(labels.c.key == key)
+    return {image_id: value for image_id, value in connection.execute(query) if value is not None}

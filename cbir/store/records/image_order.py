@@ -16,7 +16,7 @@ from cbir.store.base.statements import Statement
 from cbir.store.records.filter_conditions import Condition, DicomScope
 from cbir.store.records.image_counts import check_label_keys
 from cbir.store.records.image_rows import ids_of
-from cbir.system.cancellation import with_checkpoints
+from cbir.system.threads import with_checkpoints
 
 
 def numbers_in_order(

@@ -256,7 +256,7 @@ def deleted_content(connection: Connection, hashes: Iterable[str], folder: Path)
 
 
 def store_erased_marks(connection: Connection, hashes: Iterable[str], folder: Path) -> None:
-    """Store the marks of erased content; `folder` is that of the collection."""
+    """Store the marks of erased content, by its `hashes` and `connection`; `folder` is that of the collection."""
     mark = content_marker(folder)
     rows = [with_checksum(erased, {"mark": mark(content_hash)}) for content_hash in set(hashes)]
     if rows:
@@ -265,7 +265,7 @@ def store_erased_marks(connection: Connection, hashes: Iterable[str], folder: Pa
 
 
 def restore_content(connection: Connection, hashes: Sequence[str], folder: Path) -> None:
-    """Forget that content was deleted or erased; `folder` is that of the collection."""
+    """Forget that content with these `hashes` was deleted or erased, in `folder`, by `connection`."""
     delete_rows(connection, forgotten.c.content_hash, hashes)
     delete_marks(connection, map(content_marker(folder), hashes))
 

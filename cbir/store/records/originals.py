@@ -17,6 +17,7 @@ from cbir.store.base.collection_folder import file_mode, folder_mode
 from cbir.store.base.schema import held_sources, images, original_files
 from cbir.store.base.statements import Statement, insert_missing, with_checksum
 from cbir.store.postgresql.postgresql_database import Database
+from cbir.store.safety.change_log import is_logged
 from cbir.system.files import OWNER_FOLDER, SUFFIX, sync_folder, write_bytes
 
 FOLDER = "originals"
@@ -89,13 +90,16 @@ def forget_missing(connection: Connection, folder: Path) -> int:
 
 
 def forget_sources(connection: Connection, sources: Iterable[str]) -> set[str]:
-    """Delete the notes of those uploaded `sources` that no image has any more, and return these sources."""
+    """Delete the notes of those uploaded `sources` that no image has any more; return those to erase now.
+
+    None while changes are logged: the backup has to get them first.
+    """
     uploads = {source for source in sources if source.startswith(UPLOAD)}
     unused = uploads.difference(
         USED.run(connection, list(uploads)).scalars(), held_sources(connection, uploads)
     )
     FORGET.run(connection, [source.removeprefix(UPLOAD) for source in unused])
-    return unused
+    return set() if unused and is_logged(connection) else unused
 
 
 def forget_unused(connection: Connection) -> None:

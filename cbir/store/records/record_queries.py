@@ -1,6 +1,7 @@
 """Queries for the records, vectors and labels of a collection's images, each a transaction of its own."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -13,11 +14,10 @@ from cbir.store.base.reserved_labels import require_other_keys
 from cbir.store.base.schema import images, labels, thumbnails
 from cbir.store.base.statements import Statement, row_checksum, vector_checksum
 from cbir.store.postgresql.postgresql_database import Database, connect_once
-from cbir.store.records import dicom_instances, image_counts, image_order
-from cbir.store.records.dicom_instances import StudyCounts
-from cbir.store.records.filter_conditions import Condition, DicomScope, parse_filters
+from cbir.store.records import dicom_instances, image_counts, image_order, record_rows
+from cbir.store.records.filter_conditions import ABSENT, Condition, DicomScope, parse_filters
 from cbir.store.records.image_counts import LabelKey, LabelValues
-from cbir.store.records.image_order import DicomGroup, Order, Position, SliceFacts, numbers_in_order
+from cbir.store.records.image_order import Order, Position, SliceFacts, numbers_in_order
 from cbir.store.records.image_rows import batches
 from cbir.store.records.record_rows import (
     bounded_records,
@@ -40,6 +40,18 @@ _FIRST_SHOWING = Statement("SELECT image_id FROM images WHERE content_hash = ? O
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def query_method(
+    query: Callable[Concatenate[Connection, P], T],
+) -> Callable[Concatenate["RecordQueries", P], T]:
+    """Return the method that calls `query`, which explains it, with a connection, in a transaction."""
+
+    @wraps(query)
+    def read(self: "RecordQueries", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._read(query, *args, **kwargs)
+
+    return read
 
 
 class RecordQueries:
@@ -113,10 +125,12 @@ class RecordQueries:
         """Return the number of images of each patient, by key."""
         return self._read(image_counts.count_by_patient, keys)
 
-    def iterate(self) -> Iterator[tuple[int, Record]]:
-        """Yield number and record of every image, in the order in which they were added."""
+    def iterate(self, where: Sequence[Condition] = ()) -> Iterator[tuple[int, Record]]:
+        """Yield number and record of every image for which `where` holds, in the order in which they were added."""
         last = 0
-        while page := self.page(last, PAGE):  # a transaction each: a slow consumer would hold up checkpoints
+        while page := self.page(
+            last, PAGE, where
+        ):  # a transaction each: a slow consumer would hold up checkpoints
             yield from page
             last = page[-1][0]
 
@@ -165,7 +179,7 @@ class RecordQueries:
         return [(position, records[position.number]) for position in positions if position.number not in bare]
 
     def sorted_numbers(self, order: Order, limit: int, where: Sequence[Condition] = ()) -> list[int]:
-        """Return the numbers of the first `limit` images for which all conditions hold, in an order."""
+        """Return the numbers of the first `limit` images for which `where` holds, in an `order`."""
         return [
             position.number for position in self._read(image_order.read_positions, order, None, limit, where)
         ]
@@ -231,9 +245,7 @@ class RecordQueries:
                 raise _not_found(image_id)
         return np.array([numbers[image_id] for image_id in image_ids], np.int64)
 
-    def numbers_by_id(self, image_ids: Iterable[str]) -> dict[str, int]:
-        """Return numbers by image id, of any number of images; unknown ids are left out."""
-        return self._read(numbers_by_id, image_ids)
+    numbers_by_id = query_method(record_rows.numbers_by_id)
 
     def numbers_showing(self, content_hashes: Sequence[str]) -> NDArray[np.int64]:
         """Return the numbers of all images with one of these content hashes."""
@@ -247,66 +259,32 @@ class RecordQueries:
         ]
         return np.sort(np.concatenate([np.empty(0, np.int64), *numbers]))
 
-    def numbers_in(self, scope: DicomScope) -> list[int]:
-        """Return the numbers of the images in a DICOM `scope`, in the order of their slices."""
-        return self._read(numbers_in_order, scope)
+    numbers_in = query_method(numbers_in_order)
 
     def matching_numbers(self, conditions: Iterable[Condition]) -> NDArray[np.int64]:
         """Return the numbers of the images for which every condition holds, ascending."""
         with connect_once(self._engine) as connection:
             return numbers_where(connection, *(condition.matches() for condition in conditions))
 
-    def group_keys(self, numbers: Sequence[int], by: str) -> dict[int, str]:
-        """Return the key of the group of each image that has one: see `image_groups.read_group_keys`."""
-        return self._read(image_order.read_group_keys, numbers, by)
+    group_keys = query_method(image_order.read_group_keys)
 
     # DICOM instances
 
-    def group_images(self, levels: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the numbers of the DICOM images (n,), and the group (n,) of each.
-
-        `levels`: 1 for studies, 2 for series, 3 for instances.
-        """
-        return self._read(dicom_instances.group_images, levels)
-
-    def dicom_groups(
-        self, level: str, before: int | None, limit: int, where: Sequence[Condition] = ()
-    ) -> list[DicomGroup]:
-        """Return the next studies or series: see `image_order.read_groups`.
-
-        Parameters
-        ----------
-        level, before, limit, where
-            As of `read_groups`.
-        """
-        return self._read(image_order.read_groups, level, before, limit, where)
-
-    def known_instances(self, uids: Iterable[str]) -> set[str]:
-        """Return those of the SOP Instance UIDs `uids` whose pictures are in the collection."""
-        return self._read(dicom_instances.known_instances, uids)
-
-    def known_files(self, uids: Iterable[str]) -> set[tuple[str, str]]:
-        """Return SOP Instance UID and source of those images that have one of `uids`."""
-        return self._read(dicom_instances.known_files, uids)
-
-    def other_pictures(self, records: Iterable[Record]) -> set[tuple[str, str]]:
-        """Return SOP Instance UID and content hash of those `records` whose UID has another picture."""
-        return self._read(dicom_instances.other_pictures, records)
-
-    def sop_classes(self, uids: Iterable[str]) -> dict[str, str]:
-        """Return the SOP classes of those instances whose pictures are in the collection; "" if unknown."""
-        return self._read(dicom_instances.sop_classes, uids)
-
-    def study_counts(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], StudyCounts]:
-        """Count series and instances of studies, by `pairs` of Study and Series Instance UID."""
-        return self._read(dicom_instances.count_instances, pairs)
+    group_images = query_method(dicom_instances.group_images)
+    dicom_groups = query_method(image_order.read_groups)
+    known_instances = query_method(dicom_instances.known_instances)
+    known_files = query_method(dicom_instances.known_files)
+    other_pictures = query_method(dicom_instances.other_pictures)
+    sop_classes = query_method(dicom_instances.sop_classes)
+    study_counts = query_method(dicom_instances.count_instances)
 
     # Labels
 
     def conditions(self, where: Iterable[str | Condition]) -> tuple[Condition, ...]:
         """Parse label conditions, see `parse_filters`; raises InvalidInput for a key that no image has too."""
         parsed = parse_filters(where)
-        if keys := image_counts.keys_to_check(parsed):
+        # `!key?` may ask whether any image has the label
+        if keys := [condition.key for condition in parsed if condition.operator != ABSENT]:
             self._read(image_counts.check_label_keys, keys)
         return parsed
 
@@ -330,30 +308,15 @@ class RecordQueries:
         """
         return self._read(image_counts.read_label_values, key, where, offset, limit)
 
-    def label_keys(self) -> dict[str, int]:
-        """Return every label key with the number of images that have it."""
-        return self._read(image_counts.count_label_keys)
-
-    def label_values(self, key: str, limit: int) -> list[tuple[str, int]]:
-        """Return up to `limit` values of a label with their image counts, the most frequent first."""
-        require_other_keys([key])
-        count = func.count()
-        query = select(labels.c.value, count).where(labels.c.key == key).group_by(labels.c.value)
-        rows = self._rows(query.order_by(count.desc(), labels.c.value).limit(limit))
-        return [(value, number) for value, number in rows]
+    label_keys = query_method(image_counts.count_label_keys)
+    label_values = query_method(image_counts.frequent_values)
 
     def labels_by_number(self, key: str) -> dict[int, str]:
         """Return the value of a label for every image that has it, by number."""
         require_other_keys([key])
         return dict(self._rows(select(labels.c.number, labels.c.value).where(labels.c.key == key)))
 
-    def numeric_labels(self, key: str) -> dict[str, float]:
-        """Return the value of a label for every image where it is a finite number, by image id."""
-        require_other_keys([key])
-        query = (
-            select(images.c.image_id, func.as_number(labels.c.value)).join(labels).where(labels.c.key == key)
-        )
-        return {image_id: value for image_id, value in self._rows(query) if value is not None}
+    numeric_labels = query_method(image_counts.numeric_values)
 
 
 def _not_found(image_id: str) -> NotFound:

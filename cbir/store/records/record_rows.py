@@ -15,7 +15,7 @@ from cbir.store.base.schema import images, labels
 from cbir.store.base.statements import Statement, is_postgresql, joined_numbers, values_checksum
 from cbir.store.records.filter_conditions import Condition
 from cbir.store.records.image_rows import batches
-from cbir.store.records.records import PERSON_LABELS, Record, stored_day
+from cbir.store.records.records import PERSON_LABELS, Record
 from cbir.store.safety.row_damage import describe_damage
 
 CHECKED_VALUES = len(images.c) - 1  # of a row, before its checksum
@@ -144,6 +144,12 @@ def _record(row: Row[Any], record_labels: dict[str, str]) -> Record:
         if key in record_labels:
             record_labels[key] = record_labels.pop(key)
     return Record(labels=record_labels, study_day=day, slice_place=location, **values)
+
+
+def stored_day(text: str | None) -> int | None:
+    """Return the day that is stored as `text`; None for a label of older collections that is no day."""
+    digits = (text or "").removeprefix("-")
+    return int(text or "") if digits.isascii() and digits.isdigit() else None
 
 
 def numbers_where(connection: Connection, *conditions: ColumnElement[bool]) -> NDArray[np.int64]:

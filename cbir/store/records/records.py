@@ -17,7 +17,7 @@ from cbir.errors import InvalidInput
 from cbir.images import DicomHeader, Image
 from cbir.images.slice_order import CYCLE, DAY, SlicePlace
 from cbir.store.base.reserved_labels import RESERVED, SLICE_PLACE, STUDY_DAY
-from cbir.system.csv_cells import harmless_cell
+from cbir.system.files import harmless_cell
 
 
 def stored_place(secret: bytes, patient: str, series: str, location: SlicePlace) -> str:
@@ -89,12 +89,6 @@ def days_between(earlier: int | None, later: int | None) -> int | None:
     if earlier is None or later is None:
         return None
     return (later - earlier + DAYS // 2) % DAYS - DAYS // 2
-
-
-def stored_day(text: str | None) -> int | None:
-    """Return the day that is stored as `text`; None for a label of older collections that is no day."""
-    digits = (text or "").removeprefix("-")
-    return int(text or "") if digits.isascii() and digits.isdigit() else None
 
 
 def parse_day(text: str) -> int:

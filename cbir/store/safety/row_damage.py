@@ -280,8 +280,8 @@ def type_problems(connection: Connection) -> list[str]:
     return [f"values of {', '.join(tables)} are not of the type of their column; {REPAIR}"] if tables else []
 
 
-def require_sound_rows(connection: Connection, apart_from: Iterable[int] = ()) -> None:
-    """Raise CollectionDamaged if rows do not match their checksums, vectors apart; `apart_from`: image numbers.
+def require_sound_rows(connection: Connection) -> None:
+    """Raise CollectionDamaged if rows do not match their checksums, vectors apart.
 
     In PostgreSQL, which has no copy that damage could spread to, only images without a vector count.
     """
@@ -290,6 +290,6 @@ def require_sound_rows(connection: Connection, apart_from: Iterable[int] = ()) -
             raise CollectionDamaged("; ".join(problems))
         return
     tables = [table for table in CHECKED if table is not vectors]
-    problems = row_problems(connection, tables, apart_from) + missing_vectors(connection)
+    problems = row_problems(connection, tables) + missing_vectors(connection)
     if problems := problems + history_problems(connection) + type_problems(connection):
         raise CollectionDamaged("; ".join(problems))

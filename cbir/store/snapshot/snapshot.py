@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from cbir.errors import CollectionDamaged
 from cbir.gallery.flat_index import FlatIndex
 from cbir.gallery.knn import NEAREST, NearestNeighbours
-from cbir.gallery.whitening import Space
+from cbir.gallery.vector_blocks import Space
 from cbir.store.base.collection_folder import file_mode
 from cbir.system.files import atomic_binary
 

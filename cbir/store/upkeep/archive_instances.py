@@ -15,7 +15,6 @@ from cbir.store.records.image_rows import batches, rows_matching, update_images
 from cbir.store.records.label_changes import change_labels
 from cbir.store.records.originals import UPLOAD
 from cbir.store.records.records import OF_PATIENT, STUDY_DATE, Record, stored_labels
-from cbir.store.safety import change_log
 from cbir.store.writing.writer import Writer
 
 
@@ -153,9 +152,7 @@ def move_to_patient(writer: Writer, records: Mapping[str, Record], data: bytes) 
         label_changes.record_change(connection, writer.who, "labelled", len(ids), ids)
         metadata.bump_generation(connection)
         unused = originals.forget_sources(connection, sources)
-        logged = change_log.is_logged(connection)
-    if not logged:  # else the backup has to get them first
-        originals.erase_unused(writer._engine, writer.folder, unused)
+    originals.erase_unused(writer._engine, writer.folder, unused)
 
 
 def _numbers_with_date(connection: Connection, numbers: list[int]) -> set[int]:

@@ -275,17 +275,13 @@ class CarryOver:
             store_erased_marks(connection, absent.unmarked, self._target.folder)
             unused = originals.forget_sources(connection, {row.source for row in absent.gone})
             metadata.bump_generation(connection)
-            logged = change_log.is_logged(connection)
-        if not logged:  # else the backup has to get them first
-            originals.erase_unused(self._target._engine, self._target.folder, unused)
+        originals.erase_unused(self._target._engine, self._target.folder, unused)
 
     def _drop_decided(self, reader: Connection) -> None:
         with self._target._engine.begin() as connection:
             sources = drop_decided(reader, connection, self._source.folder)
             unused = originals.forget_sources(connection, sources)
-            logged = change_log.is_logged(connection)
-        if not logged:
-            originals.erase_unused(self._target._engine, self._target.folder, unused)
+        originals.erase_unused(self._target._engine, self._target.folder, unused)
 
     def _move_images(self, reader: Connection, moved: list[tuple[Row[Any], int]]) -> int:
         """Give images the numbers that they have in the source; they keep their vectors."""

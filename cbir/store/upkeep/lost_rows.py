@@ -23,7 +23,7 @@ SAME_IMAGE = """EXISTS (
 
 
 def insert_row(connection: Connection, table: Table, row: Sequence[Any]) -> None:
-    """Insert a row with the values of all columns."""
+    """Insert a `row` with the values of all columns into `table`, by `connection`."""
     marks = ", ".join("?" * len(table.c))
     names = ", ".join(column.name for column in table.c)
     connection.exec_driver_sql(f"INSERT INTO main.{table.name} ({names}) VALUES ({marks})", tuple(row))

@@ -28,7 +28,7 @@ from cbir.store.records.quarantine import (
     quarantined_picture,
 )
 from cbir.store.records.records import FINDINGS_LABEL
-from cbir.store.safety import change_log, last_good
+from cbir.store.safety import last_good
 from cbir.store.safety.database_files import require_sound_log
 from cbir.store.writing.writer import Writer
 
@@ -79,9 +79,7 @@ def refuse_images(writer: Writer, image_ids: Sequence[str]) -> None:
         insert_missing(connection, forgotten, contents)
         delete_quarantined(connection, c.image_id, [row.image_id for row in rows])
         unused = originals.forget_sources(connection, {row.source for row in rows})
-        logged = change_log.is_logged(connection)
-    if not logged:  # else the backup has to get them first
-        originals.erase_unused(writer._engine, writer.folder, unused)
+    originals.erase_unused(writer._engine, writer.folder, unused)
     _refuse_in_copy(writer, image_ids)
 
 

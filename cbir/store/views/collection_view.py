@@ -115,8 +115,6 @@ def load_vectors(
     after: int,
     stored_format: VectorFormat,
     into: NDArray[np.float32] | None = None,
-    *,
-    require_finite: bool = True,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Load the raw vectors of images.
 
@@ -129,8 +127,6 @@ def load_vectors(
         Format of vectors of d values.
     into : (n, d) float32, optional
         Array to fill.
-    require_finite : bool
-        Refuse vectors that no distance can be computed from.
 
     Returns
     -------
@@ -148,7 +144,7 @@ def load_vectors(
     matrix = np.empty((count, stored_format.dimensions), np.float32) if into is None else into
     numbers = np.empty(count, np.int64)
     start = 0
-    for block, block_numbers in vector_pages(connection, after, stored_format, require_finite=require_finite):
+    for block, block_numbers in vector_pages(connection, after, stored_format):
         stop = start + len(block)
         matrix[start:stop], numbers[start:stop] = block, block_numbers
         start = stop

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, func, select
 
 from cbir import settings
-from cbir.gallery import knn, whitening
+from cbir.gallery import knn
 from cbir.gallery.flat_index import build_half_index
+from cbir.gallery.vector_blocks import fit_space, plain_space
 from cbir.store.base import metadata, normalisation, schema
 from cbir.store.base.collection_folder import folder_mode
 from cbir.store.base.normalisation import Projection, Statistics, fit_projection
@@ -180,7 +181,7 @@ def _rebuild(folder: Path, database: Database, refit: bool, adopted: AdoptedStat
     )
     parts = normalisation.part_bounds(profile, statistics)
     plain = profile.is_projected  # learned directions need no more whitening
-    space = whitening.plain_space(matrix.shape[1]) if plain else whitening.fit_space(matrix, parts)
+    space = plain_space(matrix.shape[1]) if plain else fit_space(matrix, parts)
     neighbours = knn.find_neighbours(matrix, space, settings.load().device)
     info.neighbours_checksum = write_knn(snapshot_folder / info.neighbours, neighbours)
     if _needs_halves(count):

@@ -24,10 +24,11 @@ from cbir.errors import CollectionDamaged, NotFound
 from cbir.store.base import metadata
 from cbir.store.base.normalisation import Statistics
 from cbir.store.base.profile import vector_format
-from cbir.store.base.schema import changed_images, changes, images, tombstones, vectors
+from cbir.store.base.schema import changed_images, changes, images, vectors
 from cbir.store.base.statements import is_postgresql
 from cbir.store.postgresql.postgresql_database import Database, connect_once
 from cbir.store.records.filter_conditions import Condition, DicomScope, PatientScope
+from cbir.store.records.image_rows import last_number
 from cbir.store.records.record_queries import RecordQueries
 from cbir.store.records.records import Record
 from cbir.store.safety.row_damage import (
@@ -103,7 +104,7 @@ class IndexFeed(RecordQueries):
             return FeedState(
                 generation,
                 name,
-                _last_number(connection),
+                last_number(connection),
                 connection.scalar(select(func.max(changes.c.change))) or 0,
                 int(metadata.find_value(connection, metadata.INCOMPLETE_CHANGES) or 0),
                 snapshot.generation if snapshot else 0,
@@ -201,7 +202,6 @@ class IndexFeed(RecordQueries):
         self,
         conditions: Sequence[ColumnElement[bool]],
         among: Numbers | None = None,
-        after: int = 0,
         most: int | None = None,
     ) -> Numbers:
         """Return the numbers of the images for which all `conditions` hold, ascending.
@@ -212,14 +212,10 @@ class IndexFeed(RecordQueries):
             Of `scope_conditions`.
         among : (n,) int64, optional
             Only these images; None for all.
-        after : int
-            Only images with larger numbers.
         most : int, optional
             Largest number of images.
         """
         query = select(images.c.number).where(*conditions).limit(most)
-        if after:
-            query = query.where(images.c.number > after)
         if among is None:
             return np.sort(self._numbers(query))
         with self._engine.connect() as connection:
@@ -285,15 +281,6 @@ def pages_of(numbers: Numbers) -> list[Numbers]:
     """Return numbers in ascending order, in pages of one statement each."""
     ascending = np.unique(numbers)
     return [ascending[start : start + PAGE] for start in range(0, len(ascending), PAGE)]
-
-
-def _last_number(connection: Connection) -> int:
-    """Return the largest number that an image has had; deleted ones may be missing from SQLite's list of them."""
-    if connection.dialect.name == "sqlite":
-        query = "SELECT seq FROM sqlite_sequence WHERE name = 'images'"
-        return connection.exec_driver_sql(query).scalar() or 0
-    last = (connection.scalar(select(func.max(table.c.number))) or 0 for table in (images, tombstones))
-    return max(last)
 
 
 def _vectors() -> Any:

@@ -171,9 +171,7 @@ class ImageRemover(LabelWriter):
                 label_changes.record_change(connection, self.who, "deleted", len(deleted), deleted)
                 metadata.bump_generation(connection)
             unused = originals.forget_sources(connection, {row.source for row in rows})
-            logged = change_log.is_logged(connection)
-        if not logged:  # else the backup has to get them first
-            originals.erase_unused(self._engine, self.folder, unused)
+        originals.erase_unused(self._engine, self.folder, unused)
         return deleted
 
     def delete_in_copy(self, image_ids: Sequence[str]) -> None:

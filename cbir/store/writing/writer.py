@@ -26,7 +26,6 @@ from cbir.store.records.image_rows import (
 )
 from cbir.store.records.label_changes import change_labels
 from cbir.store.records.records import FINDINGS_LABEL, Entry, Record, stored_labels
-from cbir.store.safety import change_log
 from cbir.store.writing.image_remover import ImageRemover
 
 # What stays when a changed source still shows the image; reserved labels are set with the labels
@@ -133,10 +132,8 @@ class Writer(ImageRemover):
                 in_transaction(AddTransaction(connection), added)
             if new or in_transaction or replaces:
                 metadata.bump_generation(connection)
-            unused = originals.forget_sources(connection, sources) if sources else set()
-            logged = bool(unused) and change_log.is_logged(connection)
-        if not logged:  # else the backup has to get them first
-            originals.erase_unused(self._engine, self.folder, unused)
+            unused = originals.forget_sources(connection, sources) if sources else set[str]()
+        originals.erase_unused(self._engine, self.folder, unused)
         return added
 
     def _remove_replaced(self, connection: Connection, image_ids: Sequence[str]) -> set[str]:

@@ -159,6 +159,8 @@ def publish_severity(
     collection: options.Folder, study_dir: Annotated[Path, Option(help="Folder of the study.")]
 ) -> None:
     """Write the results of a study to the collection: the label `severity` of its images, and the ranker."""
+    require_torch("cpu", 0)
+    from cbir.learn.severity.severity_rankers import load_severity_ranker
     from cbir.learn.severity.stored_ranker import LABEL, write_severity
     from cbir.store import Collection
     from service.features.annotate import study_files, study_plan
@@ -174,6 +176,8 @@ def publish_severity(
                 f"none of the images of {study_dir} is in {address_or_folder(collection)}; name the "
                 "collection of the study"
             )
+        with os_errors(f"the ranker in {model.folder} cannot be read"):
+            load_severity_ranker(model.folder)  # reports one that cannot be used
         bars.show("writing labels")
         study_files.copy_ranker_to_collection(model, opened)
         changed = write_severity(opened, model.ids, model.severity.mean)

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from cbir.descriptors.networks.model_card import read_model_card, read_verified
 from cbir.errors import InvalidInput
 from cbir.learn.severity.judged_pairs import SeverityEstimate
 from cbir.store import Collection
 from cbir.store.base import stored_models
 from cbir.store.base.collection_folder import share_with_group, writer_lock
 from cbir.store.base.damage import raise_when_full
-from cbir.system.files import private_folder, sync_folder, write_bytes
+from cbir.system.files import os_errors, private_folder, sync_folder, write_bytes
 from service.features.annotate.active import strategies
 from service.features.annotate.active.judgement_journal import HEADER
 
@@ -218,15 +219,28 @@ def latest_model(folder: Path) -> TrainedModel | None:
 def copy_ranker_to_collection(model: TrainedModel, collection: Collection) -> None:
     """Copy the ranker of `model` into `collection`.
 
-    Like `stored_ranker.store_ranker`, but without torch. Raises CollectionBusy, StorageFull.
+    Like `stored_ranker.store_ranker`, but without torch. Raises CollectionBusy, StorageFull, and NotFound or
+    InvalidInput if its files are missing, cannot be read or do not match; the collection keeps its ranker then.
     """
+    contents = _read_ranker(model.folder)
     with writer_lock(collection.folder):
         stored_models.forget_ranker(collection.folder)
-        for name in RANKER:
-            content = (model.folder / name).read_bytes()
+        for name, content in contents.items():
             write_study_file(collection.folder / stored_models.SEVERITY_FOLDER / name, content)
         stored_models.note_ranker(collection.folder)
         share_with_group(collection.folder / stored_models.SEVERITY_FOLDER)
+
+
+def _read_ranker(folder: Path) -> dict[str, bytes]:
+    """Return the files of a ranker by name, the weights as their card describes them."""
+    weights, card = RANKER
+    with os_errors(f"the ranker in {folder} cannot be read"):
+        remedy = "training again (delete the folder)"
+        facts = read_model_card(folder / card, "a ranker", remedy, lambda of: isinstance(of["sha256"], str))
+        return {
+            weights: read_verified(folder / weights, facts["sha256"]),
+            card: (folder / card).read_bytes(),
+        }
 
 
 def read_trained_model(path: Path) -> TrainedModel:

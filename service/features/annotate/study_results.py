@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput
 from cbir.learn.severity.stored_ranker import LABEL as SEVERITY
 from cbir.store import Collection
-from cbir.system.csv_cells import csv_text
+from cbir.system.files import csv_text
 from service.features.annotate.active.judgement_journal import (
     Entry,
     ImageGrade,

@@ -190,7 +190,7 @@ def main() -> int:
     def stop() -> bool:
         return bool(signals) or (args.parent != 0 and os.getppid() != args.parent)
 
-    run_behind(args.parent, NICENESS, STOPPED)  # storing is atomic
+    run_behind(args.parent or None, NICENESS, STOPPED)  # storing is atomic
     try:
         study_plan.read_plan(args.study)  # so that there is a folder for the lock
         with _exclusive(args.study, stop):

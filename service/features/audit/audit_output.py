@@ -9,8 +9,7 @@ from typing import Any
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection
-from cbir.system.csv_cells import csv_text
-from cbir.system.files import OWNER_FOLDER, SUFFIX, atomic_text, sync_folder
+from cbir.system.files import OWNER_FOLDER, SUFFIX, atomic_text, csv_text, sync_folder
 from service.features.audit.audit_report import render_audit_report
 from service.features.audit.collection_audit import CollectionAudit, summarise_audit
 from service.features.audit.privacy import (

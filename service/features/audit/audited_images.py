@@ -15,8 +15,7 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.relevance import encode_values
 from cbir.gallery.knn import EXACT, compare_all
 from cbir.gallery.knn_lists import nearest_in_lists, sort_into_lists
-from cbir.gallery.vector_blocks import Floats
-from cbir.gallery.whitening import plain_space
+from cbir.gallery.vector_blocks import Floats, plain_space
 from cbir.settings import Settings
 from cbir.store import Collection
 

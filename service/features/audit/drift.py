@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from cbir.gallery.vector_blocks import Floats
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 from service.features.audit.audited_images import AuditedImages
 from service.features.audit.messages import DriftSource, DriftWeek
 

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.knn import EXACT, find_neighbours
-from cbir.gallery.vector_blocks import Floats, is_among, spread_rows
-from cbir.gallery.whitening import Space
-from cbir.system.cancellation import checkpoint
-from cbir.system.threads import cores
+from cbir.gallery.vector_blocks import Floats, Space, is_among, spread_rows
+from cbir.system.threads import checkpoint, cores
 from service.features.audit.alignment import IDENTITY
 from service.features.audit.duplicate_pictures import SIDE as SQUARE
 from service.features.audit.picture_signatures import (

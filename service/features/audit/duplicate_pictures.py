@@ -18,8 +18,7 @@ from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread_silently
 from cbir.learn.severity.stored_images import read_stored_image
 from cbir.store import Collection, Record
-from cbir.system.cancellation import checkpoint
-from cbir.system.threads import OneBlasThread, cores
+from cbir.system.threads import OneBlasThread, checkpoint, cores
 
 SIDE = 64  # of the squares that are kept in memory
 FINE = 128  # of those that decide

@@ -16,8 +16,7 @@ from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.learn.severity.stored_images import matching_records
 from cbir.store import Collection, Record
 from cbir.store.records.filter_conditions import Condition
-from cbir.system.cancellation import checkpoint, with_checkpoints
-from cbir.system.threads import cores
+from cbir.system.threads import checkpoint, cores, with_checkpoints
 from service.features.audit.duplicate_candidates import find_candidate_pairs, list_pairs, orient_pairs
 from service.features.audit.duplicate_pictures import PictureReader, Pictures, picture_workers
 from service.features.audit.duplicate_proof import Proof, compare_pairs, name_changes, prove

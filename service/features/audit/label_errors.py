@@ -19,7 +19,7 @@ from sklearn.decomposition import PCA
 
 from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Floats, spread_rows
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 from service.features.audit.audited_images import IndependentNeighbours, find_independent
 
 FOLDS = 5

@@ -21,8 +21,7 @@ from cbir.ingest.checks.burned_in_text import find_burned_in_text, reader_path
 from cbir.ingest.object_store import is_object_url, read_url
 from cbir.store import Collection, Record
 from cbir.store.records import originals
-from cbir.system.cancellation import checkpoint
-from cbir.system.threads import cores
+from cbir.system.threads import checkpoint, cores
 from service.features.audit.messages import Audit
 from service.features.audit.privacy_tags import check_tags, is_declared, profile_tags, read_identity
 from service.features.audit.privacy_texts import (

@@ -14,12 +14,19 @@ from cbir.ingest.decoder_tasks import describe_choice
 from cbir.search import ImageId
 from cbir.search import example_values as example
 from cbir.search.regions.explanation import explain_parts, explaining_encoder, region_area
-from cbir.search.regions.feature_cells import WHOLE, Area, FeatureCells, Floats, feature_cells
-from cbir.search.regions.match_map import best_match_maps, query_cells
+from cbir.search.regions.feature_cells import (
+    WHOLE,
+    Area,
+    FeatureCells,
+    Floats,
+    best_match_maps,
+    feature_cells,
+    query_cells,
+)
 from cbir.store import Collection, Record
 from cbir.store.base.normalisation import Statistics
 from cbir.system.access_rights import Scope
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 from service.access.audit import log_images
 from service.access.scopes import AccessRule
 from service.collections.app_state import AppState, current_state

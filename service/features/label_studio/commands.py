@@ -48,7 +48,7 @@ def export_pairs(
     from cbir.learn.severity.stored_images import NO_ENCODER, choose_encoder
     from cbir.store import Collection
     from cbir.system.files import private_folder
-    from service.features.annotate import serve_command, study_plan
+    from service.features.annotate import study_options, study_plan
     from service.features.annotate.annotation_state import open_study
     from service.features.fiftyone.fiftyone_folder import ShownPictures
     from service.features.label_studio.tasks import write_pairs
@@ -58,7 +58,7 @@ def export_pairs(
     loaded = settings.load()
     with Collection(collection) as opened, StageBars() as bars:
         shown = ShownPictures(opened, loaded.max_pixels, find_text)
-        options = serve_command.images_and_texts(opened, study_dir, where, None, None, None, 0)
+        options = study_options.images_and_texts(opened, study_dir, where, None, None, None, 0)
         if not (study_dir / study_plan.FILE).exists():
             options["encoder"] = choose_encoder(opened, None, {}) or NO_ENCODER
         study_plan.save_plan(study_dir, {**options, "question": question})

@@ -14,7 +14,7 @@ from cbir.store import Collection
 from cbir.store.base.profile import Profile
 from cbir.store.snapshot.derived_files import StoredMap, write_map
 from cbir.store.views.collection_view import View
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 from service.features.map.tsne import (
     FROM_SCRATCH,
     REFINING,

@@ -20,8 +20,8 @@ from cbir.store import Collection
 from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, read_map
 from cbir.store.views.collection_view import View
 from cbir.system.access_rights import Scope
-from cbir.system.cancellation import locked
 from cbir.system.remedies import install_command
+from cbir.system.threads import locked
 from service.access.audit import log_images
 from service.access.scopes import AccessRule
 from service.collections.app_state import AppState, current_state

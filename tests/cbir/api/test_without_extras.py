@@ -1,6 +1,8 @@
 """Every command in an environment without extras: it works, or names the extra that it needs in one line."""
 
 import json
+import subprocess
+import sys
 
 import cv2
 import numpy as np
@@ -178,6 +180,12 @@ def test_every_command_without_extras(tmp_path, monkeypatch):
         assert code == 2, (command, error)
         assert f"pip install '.[{extra}]'" in error.splitlines()[-1], command
         assert "Traceback" not in error
+
+
+def test_the_reader_of_objects_is_imported_without_the_extra_client():
+    code = "import sys; sys.modules['httpx'] = None; import cbir.ingest.object_store, cbir.ingest.xnat_errors"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
 
 
 MAIN = "import sys; from cbir.api.main import main; sys.argv[0] = 'cbir'; main()"

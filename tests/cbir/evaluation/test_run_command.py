@@ -1,5 +1,6 @@
 """`cbir evaluate run`: reuse of finished runs, interruption and wrong use."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import pytest
 
 from cbir import settings
 from cbir.errors import CollectionBusy
+from cbir.evaluation.relevance import select_candidates
+from cbir.evaluation.runs import Method, RunWriter, SearchProtocol, read_finished
 from cbir.evaluation.search_pool import SearchTask, open_search_pool
 from cbir.search import Request
 from tests.cbir.evaluation.small_run import FAST, index, refused, run, summary
@@ -40,6 +43,27 @@ def test_finished_runs_are_used_again_while_nothing_has_changed(tmp_path):
     run(*common, "--depth", "5")
     assert reused() == [False, False]
     assert not list((out / "runs").glob(".*"))
+
+
+def test_a_finished_run_without_an_answer_is_used_again(tmp_path):
+    own = index(tmp_path / "own", tmp_path)
+    runner = RunWriter(own, select_candidates(own), (), SearchProtocol(5), settings.load(), tmp_path)
+    with open_search_pool(own.folder, settings.load(), 1) as pool:
+        first = runner.run(Method("none", "none"), pool, lambda done: None)
+        again = runner.run(Method("none", "none"), pool, lambda done: None)
+    assert (tmp_path / "none.run").read_bytes() == b""
+    assert (first.facts["reused"], again.facts["reused"]) == (False, True)
+
+
+def test_a_run_that_an_earlier_version_finished_is_used_again(tmp_path):
+    path = tmp_path / "none.run"
+    path.write_text("q Q0 a 1 2 none\n")
+    saved = {"decisive": {"k": 1}, "facts": {"answers": 1}, "bytes": path.stat().st_size}
+    path.with_suffix(".json").write_text(json.dumps(saved))
+    assert read_finished(path, {"k": 1}) == {"answers": 1}
+    assert read_finished(path, {"k": 2}) is None
+    path.write_text("q Q0 a 1 2 no")
+    assert read_finished(path, {"k": 1}) is None
 
 
 def test_a_collection_that_changes_meanwhile_stops_it(collection):

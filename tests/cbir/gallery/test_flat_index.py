@@ -6,13 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbir.gallery.flat_index import (
-    FEW,
-    FlatIndex,
-    build_half_index,
-    fill_squared_distances,
-    one_search_thread,
-)
+from cbir.gallery.flat_index import FEW, FlatIndex, build_half_index, one_search_thread
+from cbir.gallery.gallery import fill_squared_distances
 from tests.cbir.gallery.test_knn import clustered
 
 VECTORS = clustered(3000)

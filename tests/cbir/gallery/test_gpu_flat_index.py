@@ -7,8 +7,8 @@ from cbir.errors import QueryCancelled
 from cbir.gallery import flat_index
 from cbir.gallery.flat_index import PARTS, GpuFlatIndex, build_half_index
 from cbir.system import device_failure
-from cbir.system.cancellation import time_limit
 from cbir.system.device import faiss_gpu_problem
+from cbir.system.threads import time_limit
 from tests.cbir.gallery.test_knn import clustered
 from tests.cbir.system.device_errors import ERRORS
 from tests.cbir.system.imagined_gpu import ImaginedIndex

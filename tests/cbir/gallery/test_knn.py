@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from cbir.errors import DeviceFailed
-from cbir.gallery import knn, knn_graph, knn_lists, whitening
+from cbir.gallery import knn, knn_graph, knn_lists
+from cbir.gallery import vector_blocks as whitening
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.knn_lists import add_reverse_neighbours

@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 
 from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery, rank
-from cbir.gallery.knn import OUTLIER
-from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.vector_blocks import Floats
-from cbir.gallery.whitening import plain_space
+from cbir.gallery.knn_graph import OUTLIER, Neighbourhood
+from cbir.gallery.vector_blocks import Floats, plain_space
 
 
 def units(count: int, seed: int, dimensions: int = 8) -> Floats:

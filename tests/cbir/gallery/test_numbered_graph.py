@@ -7,7 +7,7 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Graph, Neighbourhood, build_graph
 from cbir.gallery.numbered_graph import NumberedGraph, StoredNeighbourhood, number_graph
-from cbir.gallery.whitening import fit_space
+from cbir.gallery.vector_blocks import fit_space
 
 VECTORS = np.random.default_rng(0).standard_normal((80, 6), np.float32)
 NUMBERS = np.arange(80) * 3 + 2

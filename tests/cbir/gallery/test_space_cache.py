@@ -11,13 +11,13 @@ from cbir import settings
 from cbir.errors import QueryCancelled
 from cbir.gallery import gallery as module
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.whitening import KEPT, SAMPLE, fit_space
+from cbir.gallery.vector_blocks import KEPT, SAMPLE, fit_space
 from cbir.search import Request, Searcher
 from cbir.store import Collection, Record
 from cbir.store.base import profile as profiles
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.filter_conditions import parse_filter
-from cbir.system.cancellation import time_limit
+from cbir.system.threads import time_limit
 
 VECTORS = np.random.default_rng(0).standard_normal((SAMPLE + 500, 12)).astype(np.float32)
 

@@ -9,7 +9,7 @@ from pydicom.encaps import encapsulate
 
 from cbir.errors import NoPixels, UnreadableImage
 from cbir.images import Limits, decode, read_images
-from cbir.images.other_files import SLIDES
+from cbir.images.reading import SLIDES
 from tests.cbir.images.synthetic_dicom import dicom_set, written
 
 GREY = PIL.Image.fromarray(np.arange(64 * 64, dtype=np.uint16).reshape(64, 64).astype(np.uint8))

@@ -7,7 +7,8 @@ import pytest
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.gallery import knn, knn_graph, whitening
+from cbir.gallery import knn, knn_graph
+from cbir.gallery import vector_blocks as whitening
 from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import SCALE, Neighbourhood, flow_rows

@@ -8,7 +8,7 @@ from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.whitening import plain_space
+from cbir.gallery.vector_blocks import plain_space
 from cbir.rerank.ranked import rerank_vectors
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cbir.search import Answer, Request, Searcher, Stopwatch
-from cbir.search.collection_scale import _scales_of
+from cbir.search.searched_vectors import _scales_of
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base import profile as profiles

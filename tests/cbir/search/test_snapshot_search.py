@@ -17,8 +17,8 @@ from cbir.gallery.flat_index import GpuFlatIndex
 from cbir.search import Request, Searcher, Stopwatch, view_vectors
 from cbir.store import Collection
 from cbir.system import device, device_failure
-from cbir.system.cancellation import checkpoint, time_limit
 from cbir.system.device import choose_device
+from cbir.system.threads import checkpoint, time_limit
 from tests.cbir.search.drawn_vectors import create_collection
 from tests.cbir.system.device_errors import ERRORS, failing
 from tests.cbir.system.imagined_gpu import ImaginedIndex

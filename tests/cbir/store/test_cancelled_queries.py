@@ -10,7 +10,7 @@ from cbir.errors import QueryCancelled
 from cbir.store import Collection, DatabaseError
 from cbir.store.base import schema
 from cbir.store.postgresql.postgresql_database import Database
-from cbir.system.cancellation import time_limit
+from cbir.system.threads import time_limit
 
 ENDLESS = text(
     "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) SELECT count(*) FROM numbers"

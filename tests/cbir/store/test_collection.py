@@ -242,8 +242,8 @@ def test_selecting_rows_by_label_patient_and_picture(collection, entries):
         writer.delete(ids[:1])
     view = collection.view()
 
-    def rows(*where: str, **options: str) -> list[int]:
-        found = collection.select_rows(view, [parse_filter(text) for text in where], **options)
+    def rows(*where: str) -> list[int]:
+        found = collection.select_rows(view, [parse_filter(text) for text in where])
         return list(range(len(view.gallery))) if found is None else found.tolist()
 
     assert rows() == [0, 1, 2, 3, 4, 5, 6, 7, 9]
@@ -253,8 +253,8 @@ def test_selecting_rows_by_label_patient_and_picture(collection, entries):
     assert rows("age>7") == [4, 5, 6, 7]
     assert rows("modality=CT", "age=10") == []
     assert rows("nothing=here") == []
-    assert rows(exclude_patient="a") == [4, 5, 6, 7, 9]
-    assert rows("modality=CT", exclude_content=entries(0, 1)[0][0].content_hash) == [1, 2, 3, 9]
+    patient = collection.record(entries(0, 1)[0][0].content_hash).patient_key
+    assert collection.excluded_rows(view, None, patient).tolist() == [0, 1, 2, 3]
 
 
 def test_a_patient_is_excluded_by_key_or_by_identifier(collection, entries):
@@ -268,7 +268,8 @@ def test_a_patient_is_excluded_by_key_or_by_identifier(collection, entries):
     assert "Jane" not in record.patient_key
     view = collection.view()
     for key in ("Jane 1", record.patient_key):
-        assert collection.select_rows(view, exclude_patient=key).tolist() == [2, 3]
+        found = collection.patient_key_of(key)
+        assert collection.excluded_rows(view, None, found).tolist() == [0, 1]
 
 
 def test_patient_keys_of_two_collections_do_not_match(collection, tmp_path):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from cbir.errors import CollectionDamaged
-from cbir.gallery import knn, whitening
+from cbir.gallery import knn
+from cbir.gallery import vector_blocks as whitening
 from cbir.store.snapshot.snapshot import read_knn, write_knn
 from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.gallery.test_knn import PARTS, clustered

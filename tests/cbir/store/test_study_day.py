@@ -16,7 +16,8 @@ from cbir.store.base.reserved_labels import STUDY_DAY
 from cbir.store.base.schema import labels
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.image_rows import insert_labels
-from cbir.store.records.records import DAYS, add_labels, days_between, parse_day, relative_day, stored_day
+from cbir.store.records.record_rows import stored_day
+from cbir.store.records.records import DAYS, add_labels, days_between, parse_day, relative_day
 from cbir.store.upkeep.collection_copy import copy_collection, export_collection
 from tests.cbir.store.conftest import entry
 

@@ -16,8 +16,7 @@ from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.rerank.diffusion import RelevanceFeedback
 from cbir.rerank.feedback import Feedback
-from cbir.system.cancellation import checkpoint, locked, run_to_end, time_limit, with_checkpoints
-from cbir.system.threads import for_each
+from cbir.system.threads import checkpoint, for_each, locked, run_to_end, time_limit, with_checkpoints
 
 METHODS = (*rerank.names(), Feedback.name)
 
@@ -69,7 +68,7 @@ def test_every_method_is_cancelled_at_any_checkpoint(method, gallery, monkeypatc
     expected = search(gallery, method)
 
     def watched(limit: Watched) -> np.ndarray:
-        monkeypatch.setattr("cbir.system.cancellation._Limit", lambda *_: limit)
+        monkeypatch.setattr("cbir.system.threads._Limit", lambda *_: limit)
         with time_limit(1):
             return search(gallery, method)
 

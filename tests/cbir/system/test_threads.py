@@ -14,8 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from cbir.errors import QueryCancelled
 from cbir.store import Collection
 from cbir.system import threads
-from cbir.system.cancellation import time_limit
-from cbir.system.threads import OneBlasThread, cores, for_each, keep_to_one_core, take_turn
+from cbir.system.threads import OneBlasThread, cores, for_each, keep_to_one_core, take_turn, time_limit
 
 
 def blas_threads() -> set[int]:

@@ -21,7 +21,7 @@ from cbir.descriptors.lens_files import format_outlines
 from cbir.errors import InvalidInput
 from cbir.evaluation.datasets.phantoms.phantom_files import check_numbers, writable_folder, write_file
 from cbir.images.scaling import encode_image
-from cbir.system.csv_cells import csv_text
+from cbir.system.files import csv_text
 
 Floats = NDArray[np.float64]
 

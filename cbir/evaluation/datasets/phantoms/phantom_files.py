@@ -27,8 +27,7 @@ from cbir.evaluation.datasets.phantoms.body_volume import (
 from cbir.evaluation.datasets.phantoms.dicom_encoding import FIRST_DAY, encode_dicom, phantom_uid
 from cbir.evaluation.datasets.phantoms.drawing import check_side, draw_phantom, phantom_facts
 from cbir.images.scaling import encode_image
-from cbir.system.csv_cells import csv_text
-from cbir.system.files import PUBLIC_FILE, os_errors, write_bytes
+from cbir.system.files import PUBLIC_FILE, csv_text, os_errors, write_bytes
 
 SUFFIX = {"png": ".png", "dicom": ".dcm"}
 

@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from cbir.errors import InvalidInput
 from cbir.learn.models.linear.ranking_estimator import FeatureRanker
-from cbir.system.cancellation import checkpoint
+from cbir.system.threads import checkpoint
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -11,7 +11,7 @@ from werkzeug.exceptions import NotFound as PageNotFound
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.system.access_rights import Scope
-from cbir.system.csv_cells import csv_text
+from cbir.system.files import csv_text
 from service.access.audit import log_images
 from service.access.caller import current_caller, current_rights
 from service.access.scopes import AccessRule

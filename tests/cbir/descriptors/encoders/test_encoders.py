@@ -19,6 +19,7 @@ from cbir.descriptors.networks import model_card
 from cbir.descriptors.networks.model_card import open_onnx_session
 from cbir.errors import InvalidInput
 from cbir.images import Image
+from tests.cbir.descriptors.encoders.installed import onnxruntime_alone
 from tests.cbir.descriptors.pictures import draw
 
 OF_IMAGES = [name for name in built_in.CARDS if name != "ct-volume"]  # of which test_inflated_resnet.py is
@@ -115,7 +116,7 @@ def test_unknown_name():
 
 
 def test_missing_package_is_reported_with_the_remedy(monkeypatch):
-    monkeypatch.setattr(model_card, "find_spec", lambda _: None)
+    monkeypatch.setattr(model_card, "find_spec", onnxruntime_alone)
     encoder = encoders.get("lite1")
     for call in (encoder.check_available, encoder.store, lambda: encoder.describe_batch([np.zeros(1)])):
         with pytest.raises(
@@ -125,7 +126,7 @@ def test_missing_package_is_reported_with_the_remedy(monkeypatch):
 
 
 def test_package_is_not_needed_once_converted(monkeypatch, converted):
-    monkeypatch.setattr(model_card, "find_spec", lambda _: None)
+    monkeypatch.setattr(model_card, "find_spec", onnxruntime_alone)
     encoder = encoders.get("lite0", converted)
     encoder.check_available()
     assert encoder.store().parent == converted

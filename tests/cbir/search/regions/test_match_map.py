@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from cbir.search.regions.feature_cells import FeatureCells
-from cbir.search.regions.match_map import cosines, match_maps
+from cbir.search.regions.feature_cells import FeatureCells, cosines, match_maps
 
 
 def random_cells(rows, columns, channels=5, seed=0, texture=None):

@@ -6,8 +6,13 @@ import pytest
 from cbir.descriptors.encoders import Encoder
 from cbir.descriptors.encoders.encoder_files import EncoderCard, EncoderInput, EncoderOutput, write_network
 from cbir.images import Image
-from cbir.search.regions.feature_cells import WHOLE, feature_cells
-from cbir.search.regions.match_map import best_match_maps, cells_by_scale, query_cells
+from cbir.search.regions.feature_cells import (
+    WHOLE,
+    best_match_maps,
+    cells_by_scale,
+    feature_cells,
+    query_cells,
+)
 from tests.cbir.descriptors.encoders import onnx_models
 
 

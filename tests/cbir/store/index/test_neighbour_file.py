@@ -9,7 +9,7 @@ from cbir.errors import CollectionDamaged
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import build_graph
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
-from cbir.gallery.whitening import fit_space, plain_space
+from cbir.gallery.vector_blocks import fit_space, plain_space
 from cbir.store.index.stored_neighbours import EditionGraph, read_neighbours, write_neighbours
 
 ARRAYS = ("numbers", "starts", "ends", "weights", "scale", "reach", "degrees")

@@ -16,10 +16,10 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.store import Collection
 from cbir.store.base import stored_models
-from service.features.annotate import serve_command, study_plan
+from service.features.annotate import study_options, study_plan
 from service.features.annotate.annotation_app import create_app, grade_keys, render_instructions
 from service.features.annotate.annotation_state import EXTENSION
-from service.features.annotate.serve_command import parse_grades
+from service.features.annotate.study_options import parse_grades
 from tests.service.conftest import problem
 from tests.service.test_api_descriptions import (
     all_fields,
@@ -83,9 +83,9 @@ def test_grades_that_do_not_fit(text: str) -> None:
 
 
 def test_new_grades_replace_the_names_of_earlier_ones(tmp_path: Path) -> None:
-    study_plan.save_plan(tmp_path, serve_command.grade_options("none,mild"))
+    study_plan.save_plan(tmp_path, study_options.grade_options("none,mild"))
     assert study_plan.save_plan(tmp_path, {}).grade_names == ("none", "mild")
-    assert study_plan.save_plan(tmp_path, serve_command.grade_options("0,1,2")).grade_names == ()
+    assert study_plan.save_plan(tmp_path, study_options.grade_options("0,1,2")).grade_names == ()
     with pytest.raises(InvalidInput, match="--ask"):
         study_plan.save_plan(tmp_path / "other", {"ask": "grades"})
 
@@ -126,7 +126,7 @@ def test_images_and_texts_of_options(writable: Path, tmp_path: Path) -> None:
     def options(**given: Any) -> dict[str, Any]:
         values = {"where": None, "instructions": None, "reference": None, "reference_label": None, "seed": 0}
         with Collection(writable) as collection:
-            return serve_command.images_and_texts(collection, tmp_path / "study", **values | given)
+            return study_options.images_and_texts(collection, tmp_path / "study", **values | given)
 
     with Collection(writable) as collection:
         records = [record for _, record in collection.iterate()]
@@ -145,7 +145,7 @@ def test_images_and_texts_of_options(writable: Path, tmp_path: Path) -> None:
     assert drawn == options(reference_label="label")["references"]
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     (tmp_path / "bytes.md").write_bytes(b"\xff\xfe\xff")
-    (tmp_path / "long.md").write_bytes(b"a" * (serve_command.MAX_BYTES + 1))
+    (tmp_path / "long.md").write_bytes(b"a" * (study_options.MAX_BYTES + 1))
     for wrong, words in (
         ({"reference": ["x=y"]}, "id of an image"),
         ({"reference": [f"{'0' * 32}=y"]}, "no image"),

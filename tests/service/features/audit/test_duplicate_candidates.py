@@ -6,7 +6,7 @@ import pytest
 from scipy.fft import dctn
 
 from cbir.evaluation.datasets.phantoms import draw_phantom
-from cbir.gallery.whitening import plain_space
+from cbir.gallery.vector_blocks import plain_space
 from service.features.audit import duplicate_candidates, picture_signatures
 from service.features.audit.duplicate_candidates import find_candidate_pairs, orient_pairs
 from service.features.audit.duplicate_pictures import to_square

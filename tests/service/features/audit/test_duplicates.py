@@ -12,8 +12,8 @@ from cbir.images.reading import read_images
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.records.records import describe_record
-from cbir.system import cancellation
-from cbir.system.cancellation import time_limit
+from cbir.system import threads
+from cbir.system.threads import time_limit
 from service.features.audit import duplicates
 from service.features.audit.collection_audit import AuditOptions, run_audit
 from service.features.audit.duplicate_pictures import (
@@ -240,7 +240,7 @@ def test_naming_changes_can_be_cancelled(collection, tmp_path, phantoms, monkeyp
         return "flipped"
 
     monkeypatch.setattr(duplicates, "name_changes", name)
-    monkeypatch.setattr(cancellation, "CHECK_SECONDS", 0)
+    monkeypatch.setattr(threads, "CHECK_SECONDS", 0)
     with pytest.raises(KeyboardInterrupt), time_limit(60, cancel):
         find_duplicates(collection)
     assert len(named) == 1

@@ -7,8 +7,8 @@ import pytest
 
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.system import cancellation
-from cbir.system.cancellation import time_limit
+from cbir.system import threads
+from cbir.system.threads import time_limit
 from service.features.audit import duplicate_pictures
 from service.features.audit.duplicate_pictures import AHEAD, PictureReader
 
@@ -39,7 +39,7 @@ def test_results_come_in_order_while_few_tasks_wait(reader):
 
 
 def test_a_checkpoint_precedes_each_result(reader, monkeypatch):
-    monkeypatch.setattr(cancellation, "CHECK_SECONDS", 0)
+    monkeypatch.setattr(threads, "CHECK_SECONDS", 0)
     results = []
 
     def cancel():

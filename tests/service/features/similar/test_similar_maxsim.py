@@ -15,7 +15,7 @@ from cbir.evaluation.datasets.phantoms import write_phantom_series, write_phanto
 from cbir.search import Searcher, Stopwatch
 from cbir.store import Collection, Record
 from cbir.store.records.filter_conditions import DicomScope
-from cbir.system.cancellation import time_limit
+from cbir.system.threads import time_limit
 from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.client.messages import SimilarAnswer

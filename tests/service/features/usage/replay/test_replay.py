@@ -17,7 +17,6 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.position_bias import PositionBias, estimate_position_bias, group_shows
 from cbir.evaluation.runs import parse_methods
 from cbir.settings import Settings
-from service.features.usage.replay.command import usage_by_method
 from service.features.usage.replay.replay import (
     NAMES,
     ReplayPlan,
@@ -26,6 +25,7 @@ from service.features.usage.replay.replay import (
     replay_log,
     weighted_clicks,
 )
+from service.features.usage.replay.replay_report import usage_by_method
 from service.features.usage.replay_log import (
     Click,
     LoggedQuery,

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbir.errors import QueryCancelled
-from cbir.gallery import max_similarity as module
-from cbir.gallery.max_similarity import best_matches, max_similarity
 from cbir.gallery.vector_blocks import VectorBlocks
-from cbir.system.cancellation import time_limit
+from cbir.search import slice_matching as module
+from cbir.search.slice_matching import best_matches, max_similarity
+from cbir.system.threads import time_limit
 
 D = 3
 

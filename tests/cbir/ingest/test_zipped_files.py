@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import UnreadableImage
-from cbir.images import Limits, zipped_files
-from cbir.images.zipped_files import ZippedFiles, is_zip
+from cbir.images import Limits
+from cbir.ingest import query_file as zipped_files
+from cbir.ingest.query_file import ZippedFiles, is_zip
 
 
 def zipped(*contents: bytes, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
