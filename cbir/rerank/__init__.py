@@ -16,6 +16,7 @@ from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.diffusion_eprf import DiffusionEprf, FuzzyEprf
 from cbir.rerank.eprf import Eprf, NegativeFeedback, NoSimilarityUpdate, PlainEnsemble
 from cbir.rerank.k_reciprocal import KReciprocal
+from cbir.rerank.parameters import PRESET
 from cbir.rerank.pearson import Pearson
 from cbir.rerank.reranker import Reranked, Reranker
 from cbir.rerank.simple_rerankers import AlphaQueryExpansion, NoReranking, PostRetrievalClustering
@@ -98,9 +99,11 @@ def get_tuned(name: str, tuned: Mapping[str, Any], parameters: Mapping[str, Any]
     tuned : mapping
         Parameters of the profile: of all re-rankers that have them, and by `settings_name` those of one alone.
     parameters : mapping
-        Parameters that replace them.
+        Parameters that replace them; with `preset=paper` among them those of the profile do not count.
     """
     kind = reranker_class(name)
+    if PRESET in parameters:
+        return get(name, **parameters)
     shared = {key: value for key, value in tuned.items() if key in kind.tuned_names()}
     own = {
         key: value

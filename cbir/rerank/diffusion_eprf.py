@@ -1,6 +1,6 @@
 """EPRF whose memberships act, and with the list, examples and memberships of diffusion."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -40,6 +40,7 @@ class FuzzyEprf(Eprf):
     description = (
         "As EPRF, with more examples, each counting by how well its neighbours agree with those of the query."
     )
+    paper: ClassVar[Mapping[str, float | str]] = {}  # its values are ours
     grid: ClassVar[Grid] = {"P": (*POSITIVES, 20, 30), "C": (0.1, 1.0)}
     svm_grid: ClassVar[Grid] = FUZZY_SVM_GRID
 
@@ -89,6 +90,7 @@ class DiffusionEprf(Diffusion):
     reads_tail = True
     svm_grid: ClassVar[Grid] = FUZZY_SVM_GRID
     sharpness: ClassVar[float] = FuzzyEprf.sharpness
+    paper: ClassVar[Mapping[str, float | str]] = {}  # its values are ours
 
     K: int = parameter(200, 0, 1000, "images whose score is updated")
     N: int = with_default(Eprf, "N", 100)

@@ -1,6 +1,6 @@
 """Pseudo-relevance feedback: EPRF-RR (Huang et al. 2012, sections 2.2 and 2.3), its ablations, and NPRF-RR."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -55,6 +55,10 @@ class Eprf(CollectionReranker):
     )
     grid: ClassVar[Grid] = SVM_GRID
     svm_grid: ClassVar[Grid] = FINE_SVM_GRID
+    paper: ClassVar[Mapping[str, float | str]] = {  # C and gamma come from a grid search, P is from 3 to 15
+        "K": 60, "N": 1000, "lam": 1.0, "P": 6, "T1": 10, "T2": 10, "alpha": 0.4, "lowest": 0.10, "C": 10.0,
+        "gamma": AUTO, "sharpness": SHARPNESS, "closeness": 0.0, "sure": 0.0,
+    }  # fmt: skip
     similarity_update: ClassVar[bool] = True
     fuzzy: ClassVar[bool] = True
 
@@ -212,6 +216,8 @@ class NegativeFeedback(CollectionReranker):
     )
     grid: ClassVar[Grid] = SVM_GRID
     svm_grid: ClassVar[Grid] = FINE_SVM_GRID
+    # The query alone; ten SVMs and the lowest tenth are those of Huang et al. 2012.
+    paper: ClassVar[Mapping[str, float | str]] = {"P": 0, "T": 10, "lowest": 0.10, "C": 10.0, "gamma": AUTO}
 
     P: int = parameter(6, 0, 100, "images taken as positive examples beside the query")
     T: int = parameter(10, 1, 100, "SVMs")

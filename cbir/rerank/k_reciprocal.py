@@ -1,5 +1,6 @@
 """k-reciprocal encoding (Zhong et al. 2017): images move up that share their mutual neighbours with the query."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -41,6 +42,8 @@ class KReciprocal(Reranker):
     name = "k-reciprocal"
     title = "Mutual neighbours"
     description = "Moves up those of the nearest images that are neighbours of the same images as the query."
+    # The paper encodes all images; M is the most that there can be here.
+    paper: ClassVar[Mapping[str, float | str]] = {"M": 1000, "k1": 20, "k2": 6, "lam": 0.3, "sure": 0.0}
     grid: ClassVar[Grid] = {"k1": (5, 10, 20, 40), "k2": (2, 4, 6), "lam": (0.1, 0.3)}
 
     M: int = parameter(500, 1, 1000, "images re-ranked; memory and time are O(M^2)")

@@ -1,5 +1,6 @@
 """Similarity update by Pearson's correlation of ranking lists (Huang et al. 2012, section 2.2)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -123,6 +124,7 @@ class Pearson(Reranker):
     name = "pearson"
     title = "Neighbours"
     description = "Moves up those of the nearest images that have the same neighbours as the query."
+    paper: ClassVar[Mapping[str, float | str]] = {"K": 60, "N": 1000, "lam": 1.0}
     grid: ClassVar[Grid] = {"K": (20, 60, 200), "lam": (0.1, 0.3, 1.0)}
 
     K: int = parameter(60, 1, 1000, "images whose similarity is updated")

@@ -48,9 +48,20 @@ function showFields(text = "") {
   const given = new Map(text.split(";").map((entry) => entry.split("=")));
   const infos = JSON.parse(select.selectedOptions[0].dataset.parameters ?? "[]");
   const defaults = JSON.parse(document.querySelector("#facts [data-parameters]").dataset.parameters)[select.value]; // of the profile
-  const fields = infos.map((info) => field(info, defaults[info.name], given.get(info.name) ?? ""));
-  byId("parameter-fields").replaceChildren(...fields);
+  const paper = JSON.parse(select.selectedOptions[0].dataset.paper ?? "null");
+  const isPreset = paper !== null && given.get("preset") === "paper";
+  const standing = ({ name, default: own }) => (isPreset ? (paper[name] ?? own) : defaults[name]);
+  const fields = infos.map((info) => field(info, standing(info), given.get(info.name) ?? ""));
+  byId("parameter-fields").replaceChildren(...(paper ? [presetField(isPreset)] : []), ...fields);
   byId("parameters").hidden = !infos.length;
+}
+
+function presetField(checked) {
+  const input = element("input");
+  Object.assign(input, { type: "checkbox", id: "preset", checked });
+  const label = element("label", "check", input, ` ${tr("Values of the paper")}`);
+  label.htmlFor = input.id;
+  return label;
 }
 
 function field(info, placeholder, value) {
@@ -66,11 +77,12 @@ function field(info, placeholder, value) {
 }
 
 function inputs() {
-  return [...byId("parameter-fields").querySelectorAll("input")];
+  return [...byId("parameter-fields").querySelectorAll("input[type=number]")];
 }
 
 function values() {
-  return Object.fromEntries(inputs().filter((input) => input.value).map((input) => [input.name, Number(input.value)]));
+  const numbers = inputs().filter((input) => input.value).map((input) => [input.name, Number(input.value)]);
+  return { ...(byId("preset")?.checked ? { preset: "paper" } : {}), ...Object.fromEntries(numbers) };
 }
 
 function asText() {
@@ -81,6 +93,12 @@ function asText() {
 export function install(repeat) {
   select.addEventListener("change", () => {
     showFields();
+    repeat();
+  });
+  byId("parameter-fields").addEventListener("change", ({ target }) => {
+    if (target.id !== "preset") return;
+    showFields(asText()); // with other placeholders
+    byId("preset").focus();
     repeat();
   });
   // Before the browser points at a field whose value is out of bounds, which must be visible.
