@@ -46,7 +46,7 @@ class Eprf(CollectionReranker):
     Positives that are support vectors are on the margin of every SVM, and their sums are equal: the previous score
     decides among them. A wide kernel separates too few images: exp(-15) is its value for two typical ones. Not in the
     paper, and 0 by default: `closeness`, with which that score counts for all images, `sure`, and `evidence`, with
-    which the list says how many positives count, whatever P is (`NeighbourLikeness`).
+    which the list says how many of the P positives count (`NeighbourLikeness`).
     """
 
     name = "eprf"
@@ -192,7 +192,22 @@ class PlainEnsemble(Eprf):
 
 
 def weighed(memberships: Doubles, weigh: Weigher | None, rows: Rows) -> Doubles:
-    """Return the memberships (p,), at least 0.01, times the evidence for the images in `rows` (p,), if it counts."""
+    """Multiply memberships by the evidence.
+
+    Parameters
+    ----------
+    memberships : (p,) float64
+        Of images.
+    weigh : callable or None
+        Returns the evidence for gallery rows, from 0 to 1; None if it does not count.
+    rows : (p,) int64
+        Gallery rows of the images.
+
+    Returns
+    -------
+    (p,) float64
+        At least 0.01.
+    """
     if weigh is None:
         return memberships
     return np.asarray(np.maximum(memberships * weigh(rows), LEAST_MEMBERSHIP))

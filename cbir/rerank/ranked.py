@@ -149,7 +149,7 @@ def select_top(
     ranking, gallery, k, hits
         As of `rerank_top`.
     judged : (j,) int64, optional
-        Rows that a person has judged: they keep their scores, whatever equals them.
+        Rows that a person has judged: they keep their scores, unlike their copies.
     """
     rows, reranked = scored
     distances = ranking.distances[np.searchsorted(ranking.rows, rows)]

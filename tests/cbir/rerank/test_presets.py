@@ -17,7 +17,7 @@ from cbir.store.base.profile import PROJECTED_EPRF
 PAPER = {"preset": "paper"}
 HUANG = {
     "K": 60, "N": 1000, "lam": 1.0, "P": 6, "T1": 10, "T2": 10, "alpha": 0.4, "lowest": 0.1, "C": 10.0,
-    "gamma": "auto", "sharpness": 15.0, "closeness": 0.0, "sure": 0.0, "seed": 0,
+    "gamma": "auto", "sharpness": 15.0, "closeness": 0.0, "sure": 0.0, "evidence": 0.0, "seed": 0,
 }  # fmt: skip
 
 
