@@ -31,7 +31,7 @@ from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, score_quer
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.whitening import fit_space, plain_space
+from cbir.gallery.vector_blocks import fit_space, plain_space
 from cbir.rerank.reranker import Reranker
 from cbir.store import Collection
 from cbir.store.base import normalisation

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cbir.gallery.knn import COPY, NearestDistances
+from cbir.gallery.knn_graph import COPY, NearestDistances
 from cbir.gallery.vector_blocks import Doubles, Rows
 from cbir.rerank.backend import Backend
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cbir import rerank
 from cbir.gallery.gallery import Gallery, rank
-from cbir.gallery.knn import COPY
+from cbir.gallery.knn_graph import COPY
 from cbir.rerank.backend import Backend
 from cbir.rerank.evidence import MEASURED, NeighbourLikeness
 
