@@ -39,7 +39,7 @@ from service.http.search_kinds import KINDS, SearchKind
 
 MAX_PARAMETERS = 32
 MAX_CHARACTERS = 40  # of a name or a value
-PRESETS = {
+PRESETS: dict[str, dict[str, Any]] = {
     PRESET: {
         "const": PAPER,
         "description": "The values of the method's paper, in place of those of the collection, for all parameters "
