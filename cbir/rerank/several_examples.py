@@ -104,7 +104,7 @@ class SureExamples:
         if method.fuzzy:
             rho = references.correlations(gallery.vectors(pseudo))
             relevance = method.memberships(training_sets, rho, self._memberships(relevance[:0]))
-            relevance = weighed(relevance, weigh, ranking.rows[pseudo])
+            relevance = weighed(relevance, weigh, pseudo)
         rankers = training_sets.train(slice(method.T1, None), method.C, self._memberships(relevance))
         backend = Backend(self.examples[0], ranking, gallery)
         _, sums = backend.add_expansion(rankers.sum(), scores, method.previous_weight)
