@@ -15,7 +15,6 @@ from drawn_collection import DrawnCollection, clustered, vectors_of
 from step_results import GPU, attempt, report
 
 from cbir import rerank
-from cbir.rerank import MUTUAL
 from cbir.rerank.ranked import rerank_top
 from cbir.search import Request
 from cbir.search.candidate_view import candidate_query
@@ -25,7 +24,7 @@ from cbir.system.device import faiss_gpu_problem
 
 K, ON_CPU = 100, 3  # hits; queries that the CPU answers, too
 # `auto` last: its graph takes longest to make
-METHODS = {"none": ("none", {}), "eprf": ("eprf", {}), "auto": ("diffusion", MUTUAL)}
+METHODS = {"none": ("none", {}), "eprf": ("eprf", {}), "auto": ("auto", {})}
 DEVICE: Any = "cuda" if GPU and faiss_gpu_problem() is None else "cpu"
 
 

@@ -17,6 +17,7 @@ from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.diffusion_eprf import DiffusionEprf, FuzzyEprf
 from cbir.rerank.eprf import Eprf, NegativeFeedback, NoSimilarityUpdate, PlainEnsemble
 from cbir.rerank.k_reciprocal import KReciprocal
+from cbir.rerank.parameters import PRESET
 from cbir.rerank.pearson import Pearson
 from cbir.rerank.reranker import Reranked, Reranker
 from cbir.rerank.simple_rerankers import AlphaQueryExpansion, NoReranking, PostRetrievalClustering
@@ -38,17 +39,15 @@ RERANKERS: tuple[type[Reranker], ...] = (
     KReciprocal,
     AlphaQueryExpansion,
 )
-AUTO = Diffusion.name  # without a collection, which may have another choice: `read_choice`
+AUTO = DiffusionEprf.name  # without a collection, which may have another choice: `read_choice`
 
-# Relevance that flows far, beside mutual neighbours; the nearest image stays first. bench/results/auto_choice.md
-MUTUAL = {"damping": 0.97, "tail": 1.0, "mutual": 4.0, "sure": 1.0}
-OF_HUANG2012 = {**MUTUAL, "sure": 0.85}  # first answers of huang2012 gain: 3 points of P@1 and more
+OF_HUANG2012 = {"sure": 0.85}  # first answers of huang2012 gain: 3 points of P@1 and more
 # Compared on labelled images. On a draw the first wins.
 CANDIDATES: tuple[tuple[str, Mapping[str, float]], ...] = (
-    ("diffusion", MUTUAL),
-    ("diffusion", OF_HUANG2012),
+    ("diffusion-eprf", {}),
+    ("diffusion-eprf", OF_HUANG2012),
+    ("diffusion", {"damping": 0.97, "tail": 1.0, "mutual": 4.0, "sure": 1.0}),
     ("diffusion", {}),
-    ("diffusion", {"damping": 0.97, "tail": 1.0}),
     ("diffusion", {"damping": 0.97, "tail": 1.0, "sure": 1.0}),
     ("none", {}),
     ("eprf", {"sure": 1.0}),
@@ -95,9 +94,11 @@ def get_tuned(name: str, tuned: Mapping[str, Any], parameters: Mapping[str, Any]
     tuned : mapping
         Parameters of the profile: of all re-rankers that have them, and by `settings_name` those of one alone.
     parameters : mapping
-        Parameters that replace them.
+        Parameters that replace them; with `preset=paper` among them those of the profile do not count.
     """
     kind = reranker_class(name)
+    if PRESET in parameters:
+        return get(name, **parameters)
     shared = {key: value for key, value in tuned.items() if key in kind.tuned_names()}
     own = {
         key: value
@@ -187,7 +188,7 @@ def default_choice(descriptor: str) -> AutoChoice:
     """
     if descriptor in LOSING:
         return AutoChoice(NoReranking.name, f"no method gains with {descriptor} alone")
-    parameters = OF_HUANG2012 if descriptor == "huang2012" else MUTUAL
+    parameters = OF_HUANG2012 if descriptor == "huang2012" else {}
     return AutoChoice(
-        Diffusion.name, "the best in general; methods were not compared on labelled images", parameters
+        DiffusionEprf.name, "the best in general; methods were not compared on labelled images", parameters
     )

@@ -1,16 +1,20 @@
 """Operations on a query's ranking list that re-rankers share, among them the draw of pseudo-negative examples."""
 
+from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.gallery import Gallery, RankingList, bottom_k, rank
+from cbir.gallery.gallery import Gallery, RankingList, bottom_k, rank, top_k
 from cbir.gallery.knn_graph import SCALE, Graph, flow_rows, squared_distances
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among, spread_rows
 from cbir.rerank.kernel_expansion import KernelExpansion, find_best_sums
+from cbir.system.threads import OneBlasThread
 
 Ranks = NDArray[np.int64]
+NEAREST = 200  # images that are compared with each other, in a few milliseconds
+ROUNDING = 1e-13  # of the squared norms: smaller squared distances are none
 STEP = 1e-9  # between the first score and the others, in float64
 
 
@@ -80,6 +84,20 @@ def _without_replacement(generator: np.random.Generator, pool: int, count: int, 
         repeated = (ranks[:, :column] == number[:, None]).any(axis=1)
         ranks[:, column] = np.where(repeated, last, number)
     return ranks
+
+
+def pairwise_squared_distances(images: Floats, query: Floats) -> Floats:
+    """Return squared distances (m + 1, m + 1) between the query, which comes first, and `images` (m, d)."""
+    offsets = np.zeros((len(images) + 1, len(query)))
+    offsets[1:] = images.astype(np.float64) - query
+    norms = np.einsum("ij,ij->i", offsets, offsets)
+    norms = norms[:, None] + norms
+    with OneBlasThread():
+        squared = offsets @ offsets.T
+    squared *= -2.0
+    squared += norms
+    squared[squared < ROUNDING * norms] = 0.0
+    return squared.astype(np.float32)
 
 
 class Backend:
@@ -191,6 +209,12 @@ class Backend:
         )  # twice the cosine
         np.subtract(np.float32(2.0), cosines, out=cosines)
         return np.asarray(np.maximum(cosines, np.float32(0.0), out=cosines))
+
+    @cached_property
+    def near_squared(self) -> Floats:
+        """Squared distances (m + 1, m + 1) between the query, which comes first, and the NEAREST images."""
+        nearest = top_k(self.ranking.similarities, NEAREST)
+        return pairwise_squared_distances(self.gallery.vectors(self.ranking.rows[nearest]), self.query)
 
     @property
     def passable_count(self) -> int:

@@ -1,6 +1,8 @@
 """Diffusion over the k-NN graph: relevance flows from the query or from judged images to neighbours, and on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +45,11 @@ class Diffusion(CollectionReranker):
         "Lets relevance flow from the query to its nearest images, from those to theirs, and on through the whole "
         "collection."
     )
+
+    # Zhou et al. 2004, until nothing changes; the k-NN graph stays that of the collection.
+    paper: ClassVar[Mapping[str, float | str]] = {
+        "damping": 0.99, "steps": 1000, "tail": 0.0, "closeness": 0.0, "mutual": 0.0, "sure": 0.0,
+    }  # fmt: skip
 
     damping: float = parameter(0.9, 0.0, 0.999, "share of relevance that flows on in each step")
     steps: int = parameter(20, 1, 1000, "number of steps")

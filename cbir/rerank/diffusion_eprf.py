@@ -1,6 +1,6 @@
 """EPRF whose memberships act, and with the list, examples and memberships of diffusion."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,6 +11,7 @@ from cbir.gallery.vector_blocks import Doubles, Rows
 from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.eprf import LEAST_MEMBERSHIP, Eprf, negative_notes
+from cbir.rerank.evidence import NeighbourLikeness
 from cbir.rerank.kernel_expansion import WIDTH_SAMPLE, KernelExpansion, kernel_gamma
 from cbir.rerank.parameters import AUTO, parameter, with_default
 from cbir.rerank.pearson import References
@@ -21,6 +22,8 @@ from cbir.system.threads import OneBlasThread
 # Penalties with which memberships act, and multiples of the automatic gamma
 FUZZY_SVM_GRID: Grid = {"C": (0.03, 0.1, 0.3, 1.0), "gamma": (0.25, 0.5, 1.0, 2.0)}
 LOWEST = 0.9  # share of the list that negatives come from
+NEGATIVES = 10  # of an SVM
+LEAST_SHARE = 3  # one in so many images of a list is a positive at most
 RAISED = 2.0  # similarity of positives, above all others: the P best are not drawn
 LEAST_MARGIN = 1e-6  # between positives and negatives; below, SVMs separate nothing
 
@@ -40,6 +43,7 @@ class FuzzyEprf(Eprf):
     description = (
         "As EPRF, with more examples, each counting by how well its neighbours agree with those of the query."
     )
+    paper: ClassVar[Mapping[str, float | str]] = {}  # its values are ours
     grid: ClassVar[Grid] = {"P": (*POSITIVES, 20, 30), "C": (0.1, 1.0)}
     svm_grid: ClassVar[Grid] = FUZZY_SVM_GRID
 
@@ -75,9 +79,10 @@ class FuzzyEprf(Eprf):
 class DiffusionEprf(Diffusion):
     """Steps of EPRF-RR (Huang et al. 2012) on the list of `Diffusion`: Pearson update, then fuzzy SVMs.
 
-    Similarities of eq. 3 are the logarithms of the flow. Memberships are the flow of the positives as a share of the
-    largest: better calibrated than correlations, and penalties are small enough for them to act. The SVMs score
-    the M best images: their mean decision, 0 for negatives and 1 for positives, is added to the logarithm.
+    Similarities of eq. 3 are the logarithms of the flow. The query is a certain positive. Those of the list count by
+    the evidence for them: the membership is the flow as a share of the largest, times `NeighbourLikeness`. In a small
+    class few of the P count, and the SVMs then say hardly more than the distance to the query. Their mean
+    decision, 0 for negatives and 1 for the query, is added to the logarithm of the M best images.
     """
 
     name = "diffusion-eprf"
@@ -89,16 +94,22 @@ class DiffusionEprf(Diffusion):
     reads_tail = True
     svm_grid: ClassVar[Grid] = FUZZY_SVM_GRID
     sharpness: ClassVar[float] = FuzzyEprf.sharpness
+    paper: ClassVar[Mapping[str, float | str]] = {}  # its values are ours
 
-    K: int = parameter(200, 0, 1000, "images whose score is updated")
+    damping: float = with_default(Diffusion, "damping", 0.97)
+    tail: float = with_default(Diffusion, "tail", 1.0)
+    mutual: float = with_default(Diffusion, "mutual", 4.0)
+    sure: float = with_default(Diffusion, "sure", 1.0)
+    K: int = parameter(100, 0, 1000, "images whose score is updated")
     N: int = with_default(Eprf, "N", 100)
     lam: float = with_default(Eprf, "lam", 0.3)
-    P: int = with_default(Eprf, "P", 10)
-    T: int = parameter(3, 1, 100, "SVMs")
-    M: int = parameter(1000, 1, 10_000, "best images that the SVMs score")
+    P: int = parameter(15, 1, 100, "images that are positive examples as far as there is evidence for them")
+    T: int = parameter(2, 1, 100, "SVMs")
+    M: int = parameter(500, 1, 10_000, "best images that the SVMs score")
     C: float = with_default(Eprf, "C", 0.1)
     gamma: float | str = with_default(Eprf, "gamma", AUTO)
-    weight: float = parameter(1.0, 0, 1000, "weight of the SVMs beside the logarithm of the flow")
+    weight: float = parameter(3.0, 0, 1000, "weight of the SVMs beside the logarithm of the flow")
+    evidence: float = parameter(1.0, 0, 100, "power of the likeness in memberships; 0: the flow alone")
     seed: int = with_default(Eprf, "seed", 0)
 
     @property
@@ -118,31 +129,41 @@ class DiffusionEprf(Diffusion):
             nearest = top_k(scores, self.K)
             rho = references.correlations(backend.gallery.vectors(rows[nearest]))
             scores[nearest] += self.lam * (1.0 + rho)  # of the others rho counts as -1: they stay behind
-            positives = top_k(scores, self.P)
-            listed = backend.with_scores(
-                np.sort(rows[positives]), np.full(len(positives), RAISED, np.float32)
-            )
-            negatives = backend.draw_negatives(listed, P=self.P, sets=self.T, lowest=LOWEST, seed=self.seed)
-            notes = negative_notes(len(backend), negatives, self.P)
+            positives = top_k(scores, min(self.P, len(scores) // LEAST_SHARE))
+            negatives = self._draw(backend, rows[positives])
+            notes = negative_notes(len(backend), negatives, NEGATIVES)
             if negatives.shape[1]:
                 best = np.sort(top_k(scores, self.M))
                 decisions = self._decisions(backend, rows, scores, positives, negatives, best)
                 scores[best] += self.weight * decisions
             return rows, replace(flowed, scores=scores - scores.max(initial=-np.inf), notes=notes)
 
+    def _draw(self, backend: Backend, positives: Rows) -> Rows:
+        """Return negatives (T, q) from the end of the plain list, none of them a positive."""
+        listed = backend.with_scores(np.sort(positives), np.full(len(positives), RAISED, np.float32))
+        lowest = min(LOWEST, 1.0 - len(positives) / max(len(backend.ranking.evenly), 1))
+        return backend.draw_negatives(listed, P=NEGATIVES, sets=self.T, lowest=lowest, seed=self.seed)
+
+    def memberships(self, backend: Backend, positives: Rows, scores: Doubles) -> Doubles:
+        """Return the memberships (p,) in [0.01, 1] of positives: gallery rows, best first, with their scores."""
+        shares = np.exp(scores - scores[:1])
+        if self.evidence:
+            shares *= NeighbourLikeness(backend)(positives) ** self.evidence
+        return np.asarray(np.maximum(shares, LEAST_MEMBERSHIP))
+
     def _decisions(
         self, backend: Backend, rows: Rows, scores: Doubles, positives: Rows, negatives: Rows, best: Rows
     ) -> Doubles:
-        """Return mean decisions (b,) at the positions `best`, scaled: 0 for negatives, 1 for positives."""
-        gallery = backend.gallery
-        memberships = np.maximum(np.exp(scores[positives] - scores[positives[0]]), LEAST_MEMBERSHIP)
-        gamma = kernel_gamma(
-            self.gamma, backend.query, gallery, backend.sample_rows(WIDTH_SAMPLE), self.sharpness
+        """Return mean decisions (b,) at the positions `best`, scaled: 0 for negatives, 1 for the query."""
+        gallery, query = backend.gallery, backend.query
+        memberships = self.memberships(backend, rows[positives], scores[positives])
+        gamma = kernel_gamma(self.gamma, query, gallery, backend.sample_rows(WIDTH_SAMPLE), self.sharpness)
+        training_sets = TrainingSets.around_query(
+            query, gallery, rows[positives], negatives, gamma, with_query=True
         )
-        training_sets = TrainingSets.around_query(backend.query, gallery, rows[positives], negatives, gamma)
-        expansion: KernelExpansion = training_sets.train(slice(None), self.C, memberships).sum()
+        expansion: KernelExpansion = training_sets.train(slice(None), self.C, [*memberships, 1.0]).sum()
         low = expansion.exact_values(gallery.vectors(negatives.ravel())).mean()
-        high = np.average(expansion.exact_values(gallery.vectors(rows[positives])), weights=memberships)
+        high = float(expansion.exact_values(query[None])[0])
         if high - low <= LEAST_MARGIN:
             return np.zeros(len(best))
         values = expansion.exact_values(gallery.vectors(rows[best]))

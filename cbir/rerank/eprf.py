@@ -1,6 +1,6 @@
 """Pseudo-relevance feedback: EPRF-RR (Huang et al. 2012, sections 2.2 and 2.3), its ablations, and NPRF-RR."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,9 +9,10 @@ import numpy as np
 from cbir.gallery.gallery import take, top_k
 from cbir.gallery.vector_blocks import Doubles, Rows, Scores
 from cbir.rerank.backend import Backend, place_sure_first
+from cbir.rerank.evidence import NeighbourLikeness
 from cbir.rerank.kernel_expansion import WIDTH_SAMPLE, kernel_gamma
 from cbir.rerank.parameters import AUTO, parameter
-from cbir.rerank.pearson import References, update_similarities
+from cbir.rerank.pearson import References, Weigher, update_similarities
 from cbir.rerank.reranker import POSITIVES, TIE, CollectionReranker, Grid, Reranked
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.system.threads import OneBlasThread
@@ -44,7 +45,8 @@ class Eprf(CollectionReranker):
 
     Positives that are support vectors are on the margin of every SVM, and their sums are equal: the previous score
     decides among them. A wide kernel separates too few images: exp(-15) is its value for two typical ones. Not in the
-    paper, and 0 by default: `closeness`, with which that score counts for all images, and `sure`.
+    paper, and 0 by default: `closeness`, with which that score counts for all images, `sure`, and `evidence`, with
+    which the list says how many of the P positives count (`NeighbourLikeness`).
     """
 
     name = "eprf"
@@ -55,6 +57,10 @@ class Eprf(CollectionReranker):
     )
     grid: ClassVar[Grid] = SVM_GRID
     svm_grid: ClassVar[Grid] = FINE_SVM_GRID
+    paper: ClassVar[Mapping[str, float | str]] = {  # C and gamma come from a grid search, P is from 3 to 15
+        "K": 60, "N": 1000, "lam": 1.0, "P": 6, "T1": 10, "T2": 10, "alpha": 0.4, "lowest": 0.10, "C": 10.0,
+        "gamma": AUTO, "sharpness": SHARPNESS, "closeness": 0.0, "sure": 0.0, "evidence": 0.0,
+    }  # fmt: skip
     similarity_update: ClassVar[bool] = True
     fuzzy: ClassVar[bool] = True
 
@@ -75,7 +81,17 @@ class Eprf(CollectionReranker):
     sure: float = parameter(
         0.0, 0, 1, "the nearest stays first if its distance is below this share of the fifth's"
     )
+    evidence: float = parameter(
+        0.0, 0, 100, "power of the likeness by which the update and memberships are weighed; 0: not at all"
+    )
     seed: int = parameter(0, 0, 2**32 - 1, "seed of the draw of negatives")
+
+    def weigher(self, backend: Backend) -> Weigher | None:
+        """Return the evidence for rows of the list, a share from 0 to 1; None if it does not count."""
+        if not self.evidence:
+            return None
+        likeness = NeighbourLikeness(backend)
+        return lambda rows: likeness(rows) ** self.evidence
 
     @property
     def previous_weight(self) -> float:
@@ -89,9 +105,9 @@ class Eprf(CollectionReranker):
             near = take(ranking, nearest)
             references = References(backend.query, near, backend.gallery, self.N)
             similarities = ranking.similarities
-            updated = near.similarities
+            updated, weigh = near.similarities, self.weigher(backend)
             if self.similarity_update:
-                updated = update_similarities(near, references, backend.gallery, self.K, self.lam)
+                updated = update_similarities(near, references, backend.gallery, self.K, self.lam, weigh)
                 similarities = similarities.copy()
                 similarities[nearest] = updated
             scores = backend.with_scores(ranking.rows, similarities)
@@ -119,6 +135,7 @@ class Eprf(CollectionReranker):
             if self.fuzzy:
                 rho = references.correlations(backend.gallery.vectors(positives))
                 membership = self.memberships(training_sets, rho)
+                membership = weighed(membership, weigh, positives)
             expansion = training_sets.train(slice(self.T1, None), self.C, membership).sum()
             rows, sums = backend.add_expansion(expansion, scores, self.previous_weight)
             rows, sums = place_sure_first(backend, rows, sums, self.sure)
@@ -174,6 +191,28 @@ class PlainEnsemble(Eprf):
         return Eprf.name
 
 
+def weighed(memberships: Doubles, weigh: Weigher | None, rows: Rows) -> Doubles:
+    """Multiply memberships by the evidence.
+
+    Parameters
+    ----------
+    memberships : (p,) float64
+        Of images.
+    weigh : callable or None
+        Returns the evidence for gallery rows, from 0 to 1; None if it does not count.
+    rows : (p,) int64
+        Gallery rows of the images.
+
+    Returns
+    -------
+    (p,) float64
+        At least 0.01.
+    """
+    if weigh is None:
+        return memberships
+    return np.asarray(np.maximum(memberships * weigh(rows), LEAST_MEMBERSHIP))
+
+
 def negative_notes(images: int, negatives: Rows, expected: int) -> tuple[str, ...]:
     """Report a lack of negatives.
 
@@ -212,6 +251,8 @@ class NegativeFeedback(CollectionReranker):
     )
     grid: ClassVar[Grid] = SVM_GRID
     svm_grid: ClassVar[Grid] = FINE_SVM_GRID
+    # The query alone; ten SVMs and the lowest tenth are those of Huang et al. 2012.
+    paper: ClassVar[Mapping[str, float | str]] = {"P": 0, "T": 10, "lowest": 0.10, "C": 10.0, "gamma": AUTO}
 
     P: int = parameter(6, 0, 100, "images taken as positive examples beside the query")
     T: int = parameter(10, 1, 100, "SVMs")

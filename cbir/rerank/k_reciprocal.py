@@ -1,5 +1,6 @@
 """k-reciprocal encoding (Zhong et al. 2017): images move up that share their mutual neighbours with the query."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,16 +9,12 @@ from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.vector_blocks import Floats, Scores
-from cbir.rerank.backend import Backend, place_sure_first
+from cbir.rerank.backend import NEAREST, Backend, pairwise_squared_distances, place_sure_first
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker, score_above_rest
-from cbir.system.threads import OneBlasThread, checkpoint
-
-ROUNDING = 1e-13  # of the squared norms: smaller squared distances are none
+from cbir.system.threads import checkpoint
 
 Truths = NDArray[np.bool_]
-
-NEAREST = 200  # images that are encoded: as `M` of k-reciprocal, in a few milliseconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +38,8 @@ class KReciprocal(Reranker):
     name = "k-reciprocal"
     title = "Mutual neighbours"
     description = "Moves up those of the nearest images that are neighbours of the same images as the query."
+    # The paper encodes all images; M is the most that there can be here.
+    paper: ClassVar[Mapping[str, float | str]] = {"M": 1000, "k1": 20, "k2": 6, "lam": 0.3, "sure": 0.0}
     grid: ClassVar[Grid] = {"k1": (5, 10, 20, 40), "k2": (2, 4, 6), "lam": (0.1, 0.3)}
 
     M: int = parameter(500, 1, 1000, "images re-ranked; memory and time are O(M^2)")
@@ -54,21 +53,20 @@ class KReciprocal(Reranker):
     def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:
         top = top_k(ranking.similarities, self.M)
         images = gallery.vectors(ranking.rows[top])
-        closeness = mutual_closeness(query, images, self.k1, self.k2, self.lam)
+        squared = pairwise_squared_distances(images, query)
+        closeness = mutual_closeness(squared, self.k1, self.k2, self.lam)
         scores = score_above_rest(ranking, top, closeness)
         backend = Backend(query, ranking, gallery)
         return Reranked(place_sure_first(backend, ranking.rows, scores, self.sure)[1], scope="top")
 
 
-def mutual_closeness(query: Floats, images: Floats, k1: int, k2: int, lam: float) -> Floats:
+def mutual_closeness(squared: Floats, k1: int, k2: int, lam: float) -> Floats:
     """Return 1 - d* of section 3.5 for the nearest images of a query.
 
     Parameters
     ----------
-    query : (d,) float32
-        Normalised query vector.
-    images : (m, d) float32
-        Vectors of the m nearest images, nearest first.
+    squared : (m + 1, m + 1) float32
+        Squared distances between the query, which comes first, and its m nearest images, nearest first.
     k1, k2, lam
         As in `KReciprocal`.
 
@@ -77,8 +75,6 @@ def mutual_closeness(query: Floats, images: Floats, k1: int, k2: int, lam: float
     (m,) float32
         In [0, 1].
     """
-    with OneBlasThread():
-        squared = pairwise_squared_distances(images, query)
     checkpoint()
     largest = squared.max(axis=1, keepdims=True)
     scaled = np.divide(squared, largest, out=np.zeros_like(squared), where=largest > 0.0)
@@ -92,19 +88,6 @@ def mutual_closeness(query: Floats, images: Floats, k1: int, k2: int, lam: float
     jaccard = 1.0 - shared / (2.0 - shared)
     distance = (1.0 - lam) * jaccard + lam * scaled[0]
     return np.asarray(np.clip(1.0 - distance[1:], 0.0, 1.0), np.float32)
-
-
-def pairwise_squared_distances(images: Floats, query: Floats) -> Floats:
-    """Return squared distances (m + 1, m + 1) between the query, which comes first, and `images` (m, d)."""
-    offsets = np.zeros((len(images) + 1, len(query)))
-    offsets[1:] = images.astype(np.float64) - query
-    norms = np.einsum("ij,ij->i", offsets, offsets)
-    norms = norms[:, None] + norms
-    squared = offsets @ offsets.T
-    squared *= -2.0
-    squared += norms
-    squared[squared < ROUNDING * norms] = 0.0
-    return squared.astype(np.float32)
 
 
 def nearest_neighbours(squared: Floats, count: int) -> NDArray[np.int64]:
@@ -184,10 +167,6 @@ def add_mutual_closeness(backend: Backend, scores: Scores, weight: float) -> Sco
         return scores
     ranking = backend.ranking
     nearest = top_k(ranking.similarities, NEAREST)
-    defaults = KReciprocal()
-    images = backend.gallery.vectors(ranking.rows[nearest])
-    scores = scores.copy()
-    scores[nearest] += weight * mutual_closeness(
-        backend.query, images, defaults.k1, defaults.k2, defaults.lam
-    )
+    defaults, scores = KReciprocal(), scores.copy()
+    scores[nearest] += weight * mutual_closeness(backend.near_squared, defaults.k1, defaults.k2, defaults.lam)
     return np.asarray(scores - scores.max())

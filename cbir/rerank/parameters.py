@@ -3,11 +3,15 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from cbir.errors import InvalidInput
 
 AUTO = "auto"  # value of a parameter that the method chooses
+PRESET, PAPER = (
+    "preset",
+    "paper",
+)  # preset=paper: the values of the method's paper, whatever a profile has tuned
 MOST_QUOTED = 40  # characters of a wrong value that a message quotes
 
 
@@ -59,7 +63,10 @@ class ParameterSet:
     """Numbers within bounds; a frozen dataclass whose fields are declared with `parameter`.
 
     Numbers written as text are accepted. Raises InvalidInput for a value outside its bounds.
+    `paper`: the values that its paper gives, which `preset=paper` stands for; empty for a method without one.
     """
+
+    paper: ClassVar[Mapping[str, float | str]] = {}
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -99,8 +106,10 @@ class ParameterSet:
     def from_values(cls, label: str, values: Mapping[str, Any]) -> Self:
         """Create a set from `values`, the rest at their defaults; `label` names it in errors.
 
-        Raises InvalidInput for an unknown name, with the list of those that exist.
+        With `preset=paper` among them, the rest has the values of the paper. Raises InvalidInput for an unknown name,
+        with the list of those that exist.
         """
+        values = cls.with_preset(label, values)
         names = cls.parameter_names()
         for name in values:
             if name not in names:
@@ -108,10 +117,24 @@ class ParameterSet:
                 raise InvalidInput(f"{label} has no parameter {name!r}; {listed}")
         return cls(**values)
 
+    @classmethod
+    def with_preset(cls, label: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return `values` with those of the paper in place of `preset=paper`; `label` names the set in errors.
+
+        Raises InvalidInput for another preset, and where there is no paper.
+        """
+        if PRESET not in values:
+            return dict(values)
+        if not cls.paper:
+            raise InvalidInput(f"{label} has no {PRESET}: it follows no paper; set its parameters one by one")
+        if values[PRESET] != PAPER:
+            raise InvalidInput(f"{PRESET} must be {PAPER}, not {values[PRESET]!r:.{MOST_QUOTED}}")
+        return {**cls.paper, **{name: value for name, value in values.items() if name != PRESET}}
+
 
 def parse_value(text: str) -> int | float | str:
-    """Parse the value of a parameter, a number or "auto"; raises ValueError."""
-    if text == AUTO:
+    """Parse the value of a parameter, a number, "auto" or "paper"; raises ValueError."""
+    if text in (AUTO, PAPER):
         return text
     try:
         return int(text)

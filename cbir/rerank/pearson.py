@@ -1,12 +1,13 @@
 """Similarity update by Pearson's correlation of ranking lists (Huang et al. 2012, section 2.2)."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from cbir.gallery.gallery import Gallery, RankingList, top_k
-from cbir.gallery.vector_blocks import Doubles, Floats
+from cbir.gallery.vector_blocks import Doubles, Floats, Rows
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker
 from cbir.system.threads import OneBlasThread, checkpoint
@@ -14,6 +15,7 @@ from cbir.system.threads import OneBlasThread, checkpoint
 NARROW = (
     1e-6  # lists whose spread is a smaller share of their sum of squares are centred before they are squared
 )
+Weigher = Callable[[Rows], Doubles]
 BLOCK = 100  # images whose lists are computed at a time
 ROUNDING = 1e-13  # of the squared norms: squared distances, and spreads of them, below this count as 0
 
@@ -84,9 +86,17 @@ def _standardised(lists: Doubles) -> Doubles:
 
 
 def update_similarities(
-    ranking: RankingList, references: References, gallery: Gallery, K: int, lam: float
+    ranking: RankingList,
+    references: References,
+    gallery: Gallery,
+    K: int,
+    lam: float,
+    weigh: Weigher | None = None,
 ) -> Floats:
     """Add lambda rho to the similarities of the K best images (Huang et al. 2012, eq. 3).
+
+    With `weigh`, which is not in the paper, lambda (1 + rho) times the evidence for an image is added instead, so
+    that one that nothing speaks for stays where it is.
 
     Parameters
     ----------
@@ -100,6 +110,8 @@ def update_similarities(
         Number of images to update.
     lam : float
         lambda, the weight of rho.
+    weigh : callable, optional
+        Returns the evidence for images in gallery rows of the list, from 0 to 1.
 
     Returns
     -------
@@ -112,7 +124,8 @@ def update_similarities(
         checkpoint()
         part = top[start : start + BLOCK]
         rho = references.correlations(gallery.vectors(ranking.rows[part]))
-        updated[part] += (lam * rho).astype(np.float32)
+        gain = rho if weigh is None else weigh(ranking.rows[part]) * (1.0 + rho)
+        updated[part] += (lam * gain).astype(np.float32)
     return updated
 
 
@@ -123,6 +136,7 @@ class Pearson(Reranker):
     name = "pearson"
     title = "Neighbours"
     description = "Moves up those of the nearest images that have the same neighbours as the query."
+    paper: ClassVar[Mapping[str, float | str]] = {"K": 60, "N": 1000, "lam": 1.0}
     grid: ClassVar[Grid] = {"K": (20, 60, 200), "lam": (0.1, 0.3, 1.0)}
 
     K: int = parameter(60, 1, 1000, "images whose similarity is updated")

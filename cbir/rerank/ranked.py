@@ -137,8 +137,9 @@ def select_top(
     gallery: Gallery,
     k: int,
     hits: Rows | None = None,
+    judged: Rows | None = None,
 ) -> Ranked:
-    """Select the best images of a re-ranked list.
+    """Select the best images of a re-ranked list, those with equal vectors side by side.
 
     Parameters
     ----------
@@ -148,22 +149,73 @@ def select_top(
         Rows of the gallery, ascending, and their scores: those of the whole list, or the best among them.
     ranking, gallery, k, hits
         As of `rerank_top`.
+    judged : (j,) int64, optional
+        Rows that a person has judged: they keep their scores, unlike their copies.
     """
     rows, reranked = scored
-    top = top_k(reranked.scores, k if hits is None else len(ranking))
+    distances = ranking.distances[np.searchsorted(ranking.rows, rows)]
+    free = np.ones(len(rows), bool) if judged is None else ~np.isin(rows, judged)
+    count = k if hits is None else len(rows)
+    top, scores = order_with_copies(reranked.scores, rows, np.where(free, distances, np.nan), gallery, count)
     if hits is not None:
-        top = top[np.flatnonzero(is_among(rows[top], hits))[:k]]
-    scores, best = reranked.scores[top], rows[top]
+        hit = np.flatnonzero(is_among(rows[top], hits))[:k]
+        top, scores = top[hit], scores[hit]
     return Ranked(
-        gallery.ids[best],
+        gallery.ids[rows[top]],
         scores,
         reranked.reported(scores),
-        ranking.distances[np.searchsorted(ranking.rows, best)],
+        distances[top],
         method.name,
         method.parameters,
         reranked.scope,
         reranked.notes,
     )
+
+
+def order_with_copies(
+    scores: Scores, rows: Rows, distances: Floats, gallery: Gallery, k: int
+) -> tuple[Rows, Scores]:
+    """Return the k best places and their scores, images with equal vectors side by side.
+
+    They would have equal scores but for rounding and, in a k-NN graph, for which copies are among whose nearest. All
+    get the best of theirs.
+
+    Parameters
+    ----------
+    scores : (r,) floating
+        Larger is better; on a tie the earlier row comes first.
+    rows : (r,) int64
+        Rows of the gallery, ascending.
+    distances : (r,) float32
+        Their distances to the query: equal ones of copies. NaN for an image that is not put beside its copies.
+    gallery : Gallery
+        Vectors of the collection.
+    k : int
+        Number of places.
+
+    Returns
+    -------
+    places : (min(k, r),) int64
+    scores : (min(k, r),) floating
+    """
+    top = top_k(scores, k)
+    alike = np.flatnonzero(np.isin(distances, distances[top]))
+    if len(alike) > 1:
+        _, group, size = np.unique(distances[alike], return_inverse=True, return_counts=True)
+        alike = alike[size[group] > 1]
+    if len(alike) < 2:
+        return top, scores[top]
+    vectors = np.ascontiguousarray(gallery.vectors(rows[alike]))
+    contents = vectors.view(f"V{vectors.itemsize * vectors.shape[1]}")[:, 0]
+    _, first, group = np.unique(contents, return_index=True, return_inverse=True)
+    best = np.full(len(first), -np.inf)
+    np.maximum.at(best, group, scores[alike])
+    raised, leader = scores.astype(np.float64), np.arange(len(scores))
+    raised[alike], leader[alike] = best[group], alike[first[group]]
+    reached = np.flatnonzero(raised >= raised[top_k(raised, k)].min())
+    order = np.lexsort((leader[reached], -raised[reached]))  # others of the same score do not come between
+    top = reached[order[:k]]
+    return top, raised[top]
 
 
 class RerankedVectors(NamedTuple):

@@ -21,6 +21,7 @@ from cbir.rerank.eprf import (
     PlainEnsemble,
     ProbabilityScores,
     negative_notes,
+    weighed,
 )
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.kernel_expansion import kernel_gamma
@@ -93,9 +94,9 @@ class SureExamples:
             Vectors of the collection.
         """
         references = References(self.examples, ranking, gallery, method.N)
-        scores = ranking.similarities
+        scores, weigh = ranking.similarities, method.weigher(Backend(self.examples[0], ranking, gallery))
         if method.similarity_update:
-            scores = update_similarities(ranking, references, gallery, method.K, method.lam)
+            scores = update_similarities(ranking, references, gallery, method.K, method.lam, weigh)
         pseudo, training_sets, notes = self._choose(method, method.T1 + method.T2, scores, ranking, gallery)
         if training_sets is None:
             return Reranked(scores, notes=notes)
@@ -103,6 +104,7 @@ class SureExamples:
         if method.fuzzy:
             rho = references.correlations(gallery.vectors(pseudo))
             relevance = method.memberships(training_sets, rho, self._memberships(relevance[:0]))
+            relevance = weighed(relevance, weigh, pseudo)
         rankers = training_sets.train(slice(method.T1, None), method.C, self._memberships(relevance))
         backend = Backend(self.examples[0], ranking, gallery)
         _, sums = backend.add_expansion(rankers.sum(), scores, method.previous_weight)

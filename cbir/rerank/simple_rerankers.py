@@ -1,5 +1,6 @@
 """Re-rankers of one step: none, alpha query expansion, and post-retrieval clustering (PC-RR)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -45,6 +46,7 @@ class AlphaQueryExpansion(CollectionReranker):
     name = "aqe"
     title = "Query expansion"
     description = "Blends the query with the first answers and searches the whole collection again."
+    paper: ClassVar[Mapping[str, float | str]] = {"P": 50, "alpha": 3.0}
     grid: ClassVar[Grid] = {"P": POSITIVES, "alpha": (0.0, 1.0, 3.0, 10.0)}
 
     P: int = parameter(10, 1, 100, "images that the query is expanded with")
@@ -83,6 +85,7 @@ class PostRetrievalClustering(Reranker):
     description = (
         "Groups the nearest images by their likeness and moves up the groups that are close to the query."
     )
+    paper: ClassVar[Mapping[str, float | str]] = {"M": 200}  # as Huang et al. 2012 use it; it gives no others
     grid: ClassVar[Grid] = {"M": (50, 200), "clusters": (10, 20, 50), "weight": (0.2, 0.5, 0.8)}
 
     M: int = parameter(200, 1, 1000, "images that are clustered; Huang et al. 2012 use 200")

@@ -319,7 +319,9 @@ class Searcher:
             scored = learn(learner, examples, feedback, ranking, gallery)
             if judged_first:
                 scored = replace(scored, scores=apply_judgements(scored.scores, feedback, ranking.rows))
-            ranked = select_top(learner, (ranking.rows, scored), ranking, gallery, request.k, candidates.hits)
+            ranked = select_top(
+                learner, (ranking.rows, scored), ranking, gallery, request.k, candidates.hits, feedback.rows
+            )
             watch.lap("rerank")
             ranked = replace(ranked, reason=reason)
             return self._with_facts(ranked, learner, vectors, candidates, list(raw), request.k)

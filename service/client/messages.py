@@ -99,6 +99,11 @@ class RerankerInfo(BaseModel):
         description="True if it learns from several query images and from `feedback`.", examples=[True]
     )
     parameters: list[RerankerParameter] = Field(description="Parameters with their defaults and bounds.")
+    paper: dict[str, float | str] = Field(
+        default={},
+        description="Values of the method's paper, which `preset=paper` stands for; empty without a paper.",
+        examples=[{"K": 60, "N": 1000, "lam": 1}],
+    )
 
 
 class RerankerList(BaseModel):

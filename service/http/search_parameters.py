@@ -20,7 +20,7 @@ from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.images import Region
 from cbir.rerank.feedback import Feedback
-from cbir.rerank.parameters import ParameterInfo, ParameterSet
+from cbir.rerank.parameters import PAPER, PRESET, ParameterInfo, ParameterSet
 from cbir.search import MAX_EXAMPLES, MAX_TEXT, ImageId, Judgements, Request
 from cbir.search import example_values as example
 from cbir.search.search_models import QueryOrigin
@@ -40,6 +40,14 @@ from service.http.search_kinds import KINDS, SearchKind
 
 MAX_PARAMETERS = 32
 MAX_CHARACTERS = 40  # of a name or a value
+PRESETS: dict[str, dict[str, Any]] = {
+    PRESET: {
+        "const": PAPER,
+        "description": "The values of the method's paper, in place of those of the collection, for all parameters "
+        "that are not named.",
+        "examples": [PAPER],
+    }
+}
 METHODS: tuple[type[ParameterSet], ...] = (*rerank.RERANKERS, Feedback)
 
 
@@ -79,9 +87,10 @@ def _schema_of(info: ParameterInfo) -> dict[str, Any]:
 
 def _describe_methods(schema: dict[str, Any]) -> None:
     """Replace `schema` by the parameters of each re-ranker, with defaults and bounds."""
-    names_by_parameters: dict[tuple[ParameterInfo, ...], list[str]] = {}
+    names_by_parameters: dict[tuple[tuple[ParameterInfo, ...], bool], list[str]] = {}
     for method in METHODS:
-        names_by_parameters.setdefault(method.parameter_infos(), []).append(method.name)  # type: ignore[attr-defined]
+        key = method.parameter_infos(), bool(method.paper)
+        names_by_parameters.setdefault(key, []).append(method.name)  # type: ignore[attr-defined]
     description = schema["description"]
     schema.clear()
     schema["description"] = description
@@ -89,10 +98,10 @@ def _describe_methods(schema: dict[str, Any]) -> None:
         {
             "title": ", ".join(names),
             "type": "object",
-            "properties": {info.name: _schema_of(info) for info in infos},
+            "properties": {info.name: _schema_of(info) for info in infos} | (PRESETS if has_paper else {}),
             "additionalProperties": False,
         }
-        for infos, names in names_by_parameters.items()
+        for (infos, has_paper), names in names_by_parameters.items()
     ]
 
 

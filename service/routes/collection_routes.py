@@ -245,6 +245,7 @@ def get_rerankers() -> Response:
             one_example=method is not Feedback,
             several_examples=method is Feedback or takes_several_examples(method),
             parameters=[RerankerParameter(**vars(info)) for info in method.parameter_infos()],
+            paper=dict(method.paper),
         )
         for method in methods
     ]

@@ -112,6 +112,15 @@ def test_nothing_is_ignored(client: FlaskClient, ids: list[str]) -> None:
     )
 
 
+def test_the_values_of_the_paper_by_one_name(client: FlaskClient, ids: list[str]) -> None:
+    expected = rerank.get("eprf", preset="paper", P=9).parameters
+    for parameters in ({"preset": "paper", "P": 9}, ["preset=paper", "P=9"]):
+        answer = client.post(SEARCH, json={"image_id": ids[0], "rerank": "eprf", "parameters": parameters})
+        assert used(answer) == expected
+    refused = {"image_id": ids[0], "rerank": "fuzzy-eprf", "parameters": {"preset": "paper"}}
+    assert "fuzzy-eprf has no preset" in problem(client.post(SEARCH, json=refused), 422)
+
+
 def test_the_list_is_that_of_the_declarations(client: FlaskClient, ids: list[str]) -> None:
     listed = client.get("/v1/rerankers").json
     assert listed["default"] == "auto"
@@ -120,6 +129,7 @@ def test_the_list_is_that_of_the_declarations(client: FlaskClient, ids: list[str
     for name in rerank.names():
         defaults = {entry["name"]: entry["default"] for entry in methods[name]["parameters"]}
         assert defaults == rerank.get(name).parameters
+        assert methods[name]["paper"] == dict(rerank.reranker_class(name).paper)
     assert [entry["name"] for entry in methods["feedback"]["parameters"]] == list(Feedback.parameter_names())
     P = next(entry for entry in methods["eprf"]["parameters"] if entry["name"] == "P")
     assert (P["whole"], P["minimum"], P["maximum"]) == (True, 1, 100)

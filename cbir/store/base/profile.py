@@ -27,10 +27,10 @@ BESIDE_WEIGHT = 0.5
 # the list is too easy. bench/results/eprf_settings.md
 UNIT_EPRF: dict[str, Any] = {
     "eprf": {
-        "K": 80, "N": 120, "P": 12, "T1": 3, "T2": 10, "lowest": 0.95, "sharpness": 3.5, "closeness": 0.6,
-        "sure": 0.96,
+        "K": 80, "N": 120, "P": 20, "T1": 2, "T2": 3, "C": 0.1, "lowest": 0.95, "sharpness": 3.5, "closeness": 0.6,
+        "sure": 0.96, "evidence": 1.0,
     },
-    "fuzzy-eprf": {"N": 120, "lowest": 0.95, "closeness": 0.2, "sure": 0.96},
+    "fuzzy-eprf": {"N": 120, "lowest": 0.95, "closeness": 0.6, "sure": 0.96, "evidence": 1.0},
 }  # fmt: skip
 
 # With those of other methods on projected vectors

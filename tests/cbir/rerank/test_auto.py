@@ -3,7 +3,7 @@
 import pytest
 
 from cbir import rerank
-from cbir.rerank import CANDIDATES, MUTUAL, OF_HUANG2012, AutoChoice, default_choice, read_choice
+from cbir.rerank import CANDIDATES, OF_HUANG2012, AutoChoice, default_choice, read_choice
 
 
 def test_a_stored_choice_is_read_back() -> None:
@@ -43,5 +43,5 @@ def test_every_candidate_exists_and_no_re_ranking_is_one() -> None:
 
 def test_the_default_keeps_first_answers_but_those_of_huang2012() -> None:
     """Without labels there is no evidence that another first answer is better, beside that of other collections."""
-    assert rerank.get("diffusion", **MUTUAL).parameters["sure"] == 1.0
-    assert rerank.get("diffusion", **OF_HUANG2012).parameters["sure"] == 0.85
+    assert rerank.get("auto").parameters["sure"] == 1.0
+    assert rerank.get("auto", **OF_HUANG2012).parameters["sure"] == 0.85

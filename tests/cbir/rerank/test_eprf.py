@@ -61,6 +61,17 @@ def median_squared_distance(query: np.ndarray, images: list[np.ndarray]) -> floa
     return ((distances[len(images) // 2] + distances[(len(images) - 1) // 2]) / 2) ** 2
 
 
+def neighbour_likeness(query: np.ndarray, images: list[np.ndarray]) -> list[float]:
+    """The share of the 100 nearest images whose nearest other, of 200, is at least as far as an image is."""
+    distances = [distance(query, image) for image in images]
+    near = sorted(range(len(images)), key=distances.__getitem__)[:200]
+    points = np.array([images[i] for i in near], float)
+    between = np.linalg.norm(points[:, None] - points, axis=2)
+    np.fill_diagonal(between, np.inf)
+    own = between[:100].min(axis=1)
+    return [(1 + sum(own >= each - 1e-5)) / (1 + len(own)) for each in distances]
+
+
 def reference(
     query: np.ndarray, ranking: RankingList, vectors: np.ndarray, p: dict[str, Any], update: bool, fuzzy: bool
 ) -> list[float]:
@@ -75,10 +86,12 @@ def reference(
     def rho(i: int) -> float:
         return correlation(of_query, [-distance(images[i], images[j]) for j in nearest])
 
+    likeness = neighbour_likeness(query, images) if p["evidence"] else [1.0] * len(images)
     updated = list(similarity)
     if update:
         for i in order(similarity)[: p["K"]]:
-            updated[i] = similarity[i] + p["lam"] * rho(i)  # equation 3
+            evident = likeness[i] ** p["evidence"] * (1 + rho(i))
+            updated[i] = similarity[i] + p["lam"] * (evident if p["evidence"] else rho(i))  # equation 3
     positives = order(updated)[: p["P"]]
     sets = backend.draw_negatives(
         query,
@@ -107,6 +120,8 @@ def reference(
             membership[k] = min(max(relevance, 0.01), 1.0)
         if "power" in p:
             membership = [max((each / max(membership)) ** p["power"], 0.01) for each in membership]
+        for k, i in enumerate(positives):
+            membership[k] = max(membership[k] * likeness[i] ** p["evidence"], 0.01)
     last = [svm(negative_sets, membership) for negative_sets in sets[p["T1"] :]]
     sums = sum(m.decision_function(np.array(images, float)) for m in last)  # equation 7
     return list(sums + p["T2"] * p["closeness"] * np.array(updated))
@@ -141,6 +156,8 @@ def assert_same_ranking(result: np.ndarray, expected: np.ndarray, tolerance: flo
         (250, {"T1": 1, "T2": 3, "alpha": 1.0, "gamma": 4.0}),
         (250, {"closeness": 0.5, "P": 12}),
         (250, {"sharpness": 4.0}),
+        (250, {"evidence": 1.0, "closeness": 0.5, "C": 0.1}),
+        (250, {"evidence": 0.5, "lam": 0.3}),
         (40, {"P": 6}),
         (11, {"P": 6}),  # five negatives
         (7, {"P": 6}),  # one negative

@@ -95,7 +95,7 @@ def test_embeddings_alone_have_those_of_eprf_and_no_other_method():
     )
     settings = profiles.settings_of_new(embedding)
     assert settings == profiles.UNIT_EPRF
-    assert rerank.get_tuned("svm-eprf", settings, {}).parameters["P"] == 12
+    assert rerank.get_tuned("svm-eprf", settings, {}).parameters["P"] == 20
     for method in ("pearson", "nprf", "diffusion"):
         assert rerank.get_tuned(method, settings, {}) == rerank.get(method)
     beside = embedding.model_copy(update={"descriptor": "embedding:0123456789abcdef:64+huang2012"})
