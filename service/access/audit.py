@@ -333,5 +333,10 @@ def log_images(image_ids: Iterable[str | None]) -> None:
 
 
 def log_fields(**fields: Any) -> None:
-    """Add fields to the audit line of the current request, see `AuditWriter.write`; job: made by the service."""
-    g.setdefault("audit_fields", {}).update(fields)
+    """Add fields to the audit line of the current request, see `AuditWriter.write`; job: made by the service.
+
+    A list is appended to that of an earlier call, as each query of a batch makes one.
+    """
+    logged: dict[str, Any] = g.setdefault("audit_fields", {})
+    for name, value in fields.items():
+        logged[name] = [*logged.get(name, []), *value] if isinstance(value, list) else value

@@ -94,7 +94,7 @@ class _ChainCheck:
         current = _parse(line.content)
         self._check_file(line, current is not None)
         if current is None:
-            _report_unchained(self.report, line)
+            _report_unchained(self.report, line, self._previous is None)
             return
         self._previous = self._check_line(line, current)
         if self._missing.get(current.number) == self._previous.mac:
@@ -150,6 +150,8 @@ class _ChainCheck:
         head = self._head
         if self._unchained not in ("", newest):
             self._report_file()
+        if self._previous is None and head is not None and not head.number and head != start_chain(self._key):
+            self.report.faults.append("the note of the last line is not that of a log without lines")
         self.report.head = self._previous
         self.report.faults += [
             f"the noted line {number} is missing or was changed" for number in sorted(self._missing)
@@ -180,10 +182,14 @@ def _parse(line: bytes) -> _ChainedLine | None:
         return None
 
 
-def _report_unchained(report: ChainReport, line: LogLine) -> None:
+def _report_unchained(report: ChainReport, line: LogLine, before_chain: bool) -> None:
+    """Report a line without a place in the chain; before_chain: no line of the chain is before it."""
     try:
         json.loads(line.content)
+        cut_short = False
     except (ValueError, RecursionError):
+        cut_short = not before_chain
+    if cut_short:
         report.notes.append(f"{line.file_and_line}: a line that was cut short, by a full disk for example")
     else:
         report.faults.append(f"{line.file_and_line}: a line that is not part of the chain")

@@ -3,10 +3,23 @@
 from pydantic import BaseModel, Field
 
 from cbir.learn.grade import Grade as Grade
+from cbir.learn.grade import GradedNeighbour as GradedNeighbour
 from cbir.search import Answer, Hit, Links, RerankFacts
 from cbir.search import example_values as example
 from cbir.search.card_models import Card
 from cbir.search.search_models import LabelsLeftOut
+from service.client.collection_messages import ChangePage as ChangePage
+from service.client.collection_messages import ChangeRecord as ChangeRecord
+from service.client.collection_messages import CollectionInfo as CollectionInfo
+from service.client.collection_messages import CollectionNames as CollectionNames
+from service.client.collection_messages import CollectionStatistics as CollectionStatistics
+from service.client.collection_messages import JobInfo as JobInfo
+from service.client.collection_messages import JobList as JobList
+from service.client.collection_messages import JobRequest as JobRequest
+from service.client.collection_messages import Normalisation as Normalisation
+from service.client.collection_messages import ProfileInfo as ProfileInfo
+from service.client.collection_messages import RefusedFile as RefusedFile
+from service.client.collection_messages import SnapshotFacts as SnapshotFacts
 
 
 class ImageRecord(BaseModel):

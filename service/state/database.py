@@ -16,7 +16,7 @@ from cbir.settings import Settings
 from cbir.store.base.damage import DAMAGE, raise_when_full
 from service.state.errors import StateUnavailable
 from service.state.postgresql import PostgresqlSchema, continue_numbers
-from service.state.schema import VERSION_TABLE, NewerSchema, all_tables, prepare
+from service.state.schema import VERSION_TABLE, UnknownSchema, all_tables, prepare
 from service.state.sqlite_file import COPY_HELPS, SqliteFile
 
 if TYPE_CHECKING:
@@ -178,10 +178,8 @@ class StateDatabase:
             with _begin_writing(engine) as connection, self._place.changing_schema(connection):
                 prepare(connection)
             self._place.note_made()
-        except NewerSchema:
-            raise StateUnavailable(
-                f"{self._place.name} was written by a newer version of cbir; install that version"
-            ) from None
+        except UnknownSchema as error:
+            raise StateUnavailable(f"{self._place.name} {error}") from None
 
 
 @contextmanager

@@ -54,18 +54,22 @@ MIGRATIONS: tuple[Migration, ...] = (
 )
 
 
-class NewerSchema(Exception):
-    """The database was written by a newer version of cbir."""
+class UnknownSchema(Exception):
+    """The database was written by a version of cbir whose tables this one cannot upgrade; the text says which."""
 
 
 def prepare(connection: Connection) -> None:
-    """Create missing tables and run the migrations that are due; raises NewerSchema."""
+    """Create missing tables and run the migrations that are due; raises UnknownSchema."""
     existing = inspect(connection)
     has_version = existing.has_table(_version.name)
     newest = FIRST_VERSION + len(MIGRATIONS)
     version = connection.execute(select(_version.c.version)).scalar_one() if has_version else newest
     if version > newest:
-        raise NewerSchema
+        raise UnknownSchema("was written by a newer version of cbir; install that version")
+    if version < FIRST_VERSION:
+        raise UnknownSchema(
+            "was written by a version of cbir before 1.0; let version 1.0 upgrade it, or move it away"
+        )
     for migration in MIGRATIONS[version - FIRST_VERSION :]:
         if existing.has_table(migration.table):
             connection.execute(text(migration.statement))

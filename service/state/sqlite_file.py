@@ -74,10 +74,11 @@ def give_to_owner(file: int, folder: Path) -> None:
 
 @contextmanager
 def opened_for_owner(file: Path, flags: int) -> Iterator[int]:
-    """Yield an open file, which belongs to the owner of its folder; it is closed at the end of the block."""
+    """Yield an open file, which is closed at the end of the block; an empty one is given to its folder's owner."""
     opened = os.open(file, flags | BINARY, OWNER_FILE)
     try:
-        give_to_owner(opened, file.parent)
+        if os.fstat(opened).st_size == 0:  # new; someone may have given another one away on purpose
+            give_to_owner(opened, file.parent)
         yield opened
     finally:
         os.close(opened)

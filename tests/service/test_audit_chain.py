@@ -200,6 +200,30 @@ def test_lines_before_the_chain_are_found(tmp_path: Path, since: int) -> None:
     assert verify(path).faults == [f"audit.jsonl:{n}: a line that is not part of the chain" for n in (1, 2)]
 
 
+@pytest.mark.parametrize("content", ["", "dr.smith erased all images\n", "cut"])
+@pytest.mark.parametrize("note", [{"n": 0, "mac": "", "size": 0}, {"n": 0, "mac": "0" * 64, "size": 0}])
+def test_a_log_made_to_look_as_before_its_first_line(path: Path, content: str, note: dict[str, Any]) -> None:
+    path.write_text(content)
+    path.with_name("audit.jsonl.head").write_text(json.dumps(note))
+    faults = verify(path).faults
+    assert "the note of the last line is not that of a log without lines" in faults
+    assert (len(faults) > 1) == bool(content)
+
+
+def test_a_log_without_lines_is_sound(tmp_path: Path) -> None:
+    AuditLog(tmp_path / "audit.jsonl")
+    report = verify(tmp_path / "audit.jsonl")
+    assert (report.lines, report.faults, report.notes) == (0, [], [])
+
+
+@pytest.mark.parametrize("lines", [0, 3])
+def test_a_line_before_the_first_is_none_that_a_full_disk_cut_short(tmp_path: Path, lines: int) -> None:
+    path = tmp_path / "audit.jsonl"
+    write(AuditLog(path), lines)
+    path.write_text(f"dr.smith\n{path.read_text()}")
+    assert verify(path).faults == ["audit.jsonl:1: a line that is not part of the chain"]
+
+
 def test_a_chain_that_does_not_begin_with_its_key_is_found(path: Path) -> None:
     other = path.with_name("other") / path.name
     write(AuditLog(other), 1)

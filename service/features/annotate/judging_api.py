@@ -236,7 +236,6 @@ def _set_headers(response: Response, windowing: Windowing | None, window: Window
 )
 def post_judgement() -> Response:
     """Record a judgement. A repeated request changes nothing."""
-    request_params.require_json()
     body = request_params.json_body(JudgementRequest)
     study = current_annotation().study
     log_images([body.first, body.second])
@@ -253,7 +252,6 @@ def post_judgement() -> Response:
 )
 def post_image_grade() -> Response:
     """Record the grade of one image. A repeated request changes nothing."""
-    request_params.require_json()
     body = request_params.json_body(GradeRequest)
     log_images([body.image])
     return _record(body, ImageGrade)
@@ -269,7 +267,6 @@ def post_image_grade() -> Response:
 )
 def post_undo() -> Response:
     """Undo a judgement or grade, by a journal entry of its own."""
-    request_params.require_json()
     return _record(request_params.json_body(UndoRequest), Undo)
 
 

@@ -36,7 +36,7 @@ from service.features.audit.messages import (
 )
 from service.http.operations import json_response, operation
 from service.http.problems import Malformed, NotReady
-from service.http.request_params import JSON, json_body, query_parameters, require_json
+from service.http.request_params import JSON, json_body, query_parameters
 from service.jobs.job_queue import job_info
 from service.jobs.stored_jobs import JobRow
 from service.languages import mark
@@ -112,7 +112,6 @@ def post_audit() -> Response:
 
     It reads the vectors and the files of all images, which takes minutes. A label that no image has is refused.
     """
-    require_json()
     state, body = current_state(), json_body(AuditRequest)
     handle = state.handle(body.collection)
     searcher = handle.whole_searcher()

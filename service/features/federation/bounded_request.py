@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import time
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse
@@ -78,6 +79,7 @@ class _Exchange:
         self, url: str, request: SiteRequest, context: ssl.SSLContext | None, seconds: float
     ) -> None:
         self._url, self._request, self._context, self._seconds = url, request, context, seconds
+        self._ends = time.monotonic() + seconds
         self._outcome = SimpleQueue[tuple[int, bytes] | Exception]()
         self._lock = Lock()
         self._socket: socket.socket | None = None
@@ -117,12 +119,29 @@ class _Exchange:
             if self._is_over:
                 raise TimeoutError
 
+    def _connect(self, host: str, port: int) -> socket.socket:
+        """Connect to the first address of `host` that accepts; raises OSError, of which TimeoutError is one."""
+        problem: OSError = ConnectionRefusedError()
+        for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            opened = socket.socket(family, kind, protocol)
+            try:
+                self._hold(opened)
+                # One address after another: each has the time that is left, not all of it.
+                opened.settimeout(max(self._ends - time.monotonic(), 0.001))
+                opened.connect(address)
+                return opened
+            except OSError as error:
+                problem = error
+                opened.close()
+            if self._is_over:
+                break
+        raise problem
+
     def _exchange(self) -> tuple[int, bytes]:
         parts, request = urlsplit(self._url), self._request
         host, port = parts.hostname or "", parts.port or (443 if self._context else 80)
         with closing(HTTPConnection(host, port)) as connection:
-            connection.sock = socket.create_connection((host, port), self._seconds)
-            self._hold(connection.sock)
+            connection.sock = self._connect(host, port)
             if self._context:
                 secured = self._context.wrap_socket(
                     connection.sock, server_hostname=host, do_handshake_on_connect=False

@@ -83,11 +83,13 @@ class CircuitBreaker:
             self._until = self._clock() + self._pause
 
 
-@dataclass(frozen=True)
+@dataclass
 class FederatedRequest:
-    """Search for all sites: number of results, conditions, re-ranker and its parameters.
+    """Search for all sites: number of results, conditions, re-ranker and its parameters; raises InvalidInput.
 
-    limits: conditions of the caller's rights, which hold for the images of other sites too.
+    limits: conditions of the caller's rights, which hold for the images of other sites too. conditions: all of them,
+    each of which a result must fulfil. where_and_limits: these as they are sent: of one label, `key=value` of `where`
+    would widen that of the limits.
     """
 
     k: int
@@ -95,22 +97,17 @@ class FederatedRequest:
     rerank: str = NoReranking.name
     parameters: dict[str, Any] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = field(init=False)
+    where_and_limits: list[str] = field(init=False)
 
-    @property
-    def where_and_limits(self) -> list[str]:
-        """The conditions as they are sent: of one label, `key=value` of `where` would widen that of the limits."""
-        fixed = {limit.key for limit in map(parse_filter, self.limits) if limit.operator == "="}
-        allowed = [
-            text
-            for text in self.where
-            if (parsed := parse_filter(text)).operator != "=" or parsed.key not in fixed
-        ]
-        return [*self.limits, *allowed]
-
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
-        """All conditions, each of which a result must fulfil."""
-        return (*map(parse_filter, self.limits), *parse_filters(self.where))
+    def __post_init__(self) -> None:
+        """Parse the conditions once, before any site is asked."""
+        limits = [parse_filter(limit) for limit in self.limits]
+        self.conditions = (*limits, *parse_filters(self.where))
+        fixed = {limit.key for limit in limits if limit.operator == "="}
+        parsed = [(text, parse_filter(text)) for text in self.where]
+        allowed = [text for text, each in parsed if each.operator != "=" or each.key not in fixed]
+        self.where_and_limits = [*self.limits, *allowed]
 
 
 class SiteClient:

@@ -40,6 +40,11 @@ Shared = Annotated[
         examples=[False],
     ),
 ]
+# What the collection says of an image now.
+CurrentLabels = Annotated[
+    dict[str, str], Field(description="Labels of the image.", examples=[example.LABELS])
+]
+CurrentLinks = Annotated[Links, Field(description="Addresses of the image.")]
 Name = Annotated[str, Field(max_length=255)]
 Pixels = Annotated[int, Field(ge=0, le=2**31 - 1)]
 ExportFormat = Literal["csv", "dicom", "monai", "coco", "label-studio"]
@@ -168,36 +173,23 @@ class CohortChange(SavedChange):
     """Change of a cohort; what is absent stays."""
 
 
-class SavedSummary(BaseModel):
-    """Facts that saved cases and cohorts share."""
+class CaseSummary(BaseModel):
+    """Facts about a saved case."""
 
-    id: str = Field(description="Id of the case or cohort.", examples=[CASE_ID])
+    id: str = Field(description="Id of the case.", examples=[CASE_ID])
     title: Title
     note: Note
     shared: Shared
-    collection: str = Field(description="Name of the collection that is searched.", examples=["knees"])
+    collection: str = Field(description="Name of the collection that was searched.", examples=["knees"])
     owner: str = Field(
-        description="Who saved it: a user, a token by its id, or service where no tokens are needed.",
+        description="Who saved the case: a user, a token by its id, or service where no tokens are needed.",
         examples=["user alice"],
     )
     mine: bool = Field(
-        description="Whether the caller is the owner, who alone can judge and change it.", examples=[True]
+        description="Whether the caller is the owner, who alone can change it.", examples=[True]
     )
     created: str = Field(description="Time of saving (ISO 8601, UTC).", examples=[example.TIME])
     changed: str = Field(description="Time of the last change (ISO 8601, UTC).", examples=[example.TIME])
-
-
-class LinkedImage(BaseModel):
-    """What the collection says of an image now."""
-
-    labels: dict[str, str] = Field(description="Labels of the image.", examples=[example.LABELS])
-    labels_left_out: LabelsLeftOut = False
-    links: Links = Field(description="Addresses of the image.")
-
-
-class CaseSummary(SavedSummary):
-    """Facts about a saved case."""
-
     picture: str | None = Field(
         description="Address of a picture of the query; null for words, and where the image is gone.",
         examples=[f"/v1/cases/{CASE_ID}/picture"],
@@ -211,10 +203,14 @@ class CasePage(BaseModel):
     next: str | None = Field(description="`cursor` of the next page; null on the last one.", examples=["41"])
 
 
-class CaseHit(CaseAnswer, LinkedImage):
+class CaseHit(CaseAnswer):
     """A result of a case, with what the collection says of the image now."""
 
     model_config = ConfigDict(extra="ignore")
+
+    labels: CurrentLabels
+    labels_left_out: LabelsLeftOut = False
+    links: CurrentLinks
 
 
 class SavedCase(CaseSummary):
@@ -288,10 +284,24 @@ class CohortEstimate(BaseModel):
     )
 
 
-class CohortSummary(SavedSummary):
+class CohortSummary(BaseModel):
     """Facts about a cohort."""
 
+    id: str = Field(description="Id of the cohort.", examples=[COHORT_ID])
+    title: Title
+    note: Note
+    shared: Shared
+    collection: str = Field(description="Name of the collection.", examples=["knees"])
     where: list[str] = Field(description="Conditions on labels.", examples=[["modality=CR"]])
+    owner: str = Field(
+        description="Who began it: a user, a token by its id, or service where no tokens are needed.",
+        examples=["user alice"],
+    )
+    mine: bool = Field(
+        description="Whether the caller is the owner, who alone can judge and change.", examples=[True]
+    )
+    created: str = Field(description="Time of its beginning (ISO 8601, UTC).", examples=[example.TIME])
+    changed: str = Field(description="Time of the last change (ISO 8601, UTC).", examples=[example.TIME])
     judged: int = Field(description="Number of judged images that the caller may see.", examples=[240])
     found: int = Field(description="Number of those that belong to the cohort.", examples=[128])
 
@@ -303,11 +313,14 @@ class CohortPage(BaseModel):
     next: str | None = Field(description="`cursor` of the next page; null on the last one.", examples=["41"])
 
 
-class JudgedCohortImage(LinkedImage):
+class JudgedCohortImage(BaseModel):
     """Judged image of a cohort."""
 
     image_id: str = Field(description="Id of the image.", examples=[example.OTHER_IMAGE_ID])
     relevant: bool = Field(description="Whether it belongs to the cohort.", examples=[True])
+    labels: CurrentLabels
+    labels_left_out: LabelsLeftOut = False
+    links: CurrentLinks
 
 
 class SavedCohort(CohortSummary):
@@ -316,7 +329,7 @@ class SavedCohort(CohortSummary):
     images: list[JudgedCohortImage] = Field(description="Judged images.")
 
 
-class NextImage(LinkedImage):
+class NextImage(BaseModel):
     """Image to judge next."""
 
     image_id: str = Field(description="Id of the image.", examples=[example.OTHER_IMAGE_ID])
@@ -325,6 +338,9 @@ class NextImage(LinkedImage):
         description="Whether it was drawn at random, to test the estimate; else it is among the most probable.",
         examples=[False],
     )
+    labels: CurrentLabels
+    labels_left_out: LabelsLeftOut = False
+    links: CurrentLinks
 
 
 class CohortBatch(BaseModel):

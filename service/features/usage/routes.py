@@ -23,7 +23,7 @@ from service.features.usage import tables as usage_log
 from service.features.usage.replay_log import RELEVANT, USEFUL, LoggedSearch
 from service.features.usage.tables import follow_deletions, forget_missing
 from service.http.problems import TooManyRequests
-from service.http.request_params import json_body, require_json
+from service.http.request_params import json_body
 from service.http.search_parameters import ByImage, SearchParameters
 from service.routes.search_hooks import HookedSearch, SearchHook
 from service.state.database import EXTENSION as STATE
@@ -167,7 +167,6 @@ def post_usage() -> tuple[str, HTTPStatus]:
     """Add events to the log; those of unknown searches, and of images not among the answers, are ignored."""
     if not current_state().settings.usage_log:
         raise NotFound("the usage log is off; the setting usage_log turns it on")
-    require_json()
     if wait := current_app.extensions[RATE_EXTENSION].seconds_to_wait(caller_key()):
         raise TooManyRequests(
             f"more than {BATCHES_PER_MINUTE} batches of events per minute", retry_after=wait

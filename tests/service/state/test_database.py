@@ -18,7 +18,7 @@ from service.state.access_rows import tokens
 from service.state.database import StateDatabase, open_state
 from service.state.errors import StateUnavailable
 from service.state.schema import Migration
-from service.state.sqlite_file import FILE
+from service.state.sqlite_file import FILE, TABLES_MARK, TOKENS_LOCK
 from tests.service.conftest import ONLY_FILE, problem
 from tests.service.earlier_states import return_to_first_version
 
@@ -147,6 +147,16 @@ def test_state_of_version_1_0_is_upgraded(each_database: str, state: Path) -> No
         assert connection.execute(select(tokens.c.made_by)).all() == []
 
 
+@pytest.mark.parametrize("version", [0, schema.FIRST_VERSION - 1])
+def test_state_of_a_version_before_1_0_is_refused(state: Path, version: int) -> None:
+    active = settings.load(state_folder=state)
+    with open_state(active).writing() as connection:
+        connection.exec_driver_sql(f"UPDATE schema_version SET version = {version}")
+    for _ in range(2):
+        with pytest.raises(StateUnavailable, match=r"before 1\.0; let version 1\.0 upgrade it"):
+            count(open_state(active), tokens)
+
+
 def test_new_database_skips_migrations(state: Path, monkeypatch: pytest.MonkeyPatch, shelves: Table) -> None:
     monkeypatch.setattr(schema, "MIGRATIONS", (Migration("shelves", "DROP TABLE shelves"),))
     assert count(open_state(settings.load(state_folder=state)), shelves) == 0
@@ -177,6 +187,21 @@ def test_file_that_others_could_change_is_refused(state: Path, shelves: Table) -
         with pytest.raises(StateUnavailable, match=remedy):
             count(open_state(settings.load(state_folder=state)), shelves)
         path.chmod(before)
+
+
+@ONLY_FILE
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give files away")
+def test_root_gives_new_files_alone_to_the_owner_of_the_folder(state: Path, shelves: Table) -> None:
+    state.mkdir(mode=0o700)
+    os.chown(state, 1234, 1234)
+    lock = state / TOKENS_LOCK
+    lock.write_bytes(b"tokens\n")
+    os.chown(lock, 4321, 4321)
+    add(open_state(settings.load(state_folder=state)), shelves, "atlas")
+    assert [(state / name).stat().st_uid for name in (FILE, TABLES_MARK, TOKENS_LOCK)] == [1234, 1234, 4321]
+    os.chown(state / FILE, 4321, 4321)
+    add(open_state(settings.load(state_folder=state)), shelves, "atlas")
+    assert (state / FILE).stat().st_uid == 4321
 
 
 @ONLY_FILE

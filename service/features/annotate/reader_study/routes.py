@@ -20,7 +20,7 @@ from service.features.annotate.reader_study import tables as reader_studies
 from service.features.annotate.reader_study.reader_results import reader_answer_rows, reader_study_results
 from service.features.annotate.reader_study.tables import ReaderAnswer, ReaderStudy, StudyItem
 from service.http.operations import json_response
-from service.http.request_params import json_body, require_json
+from service.http.request_params import json_body
 from service.languages import mark
 from service.pages.page_parts import MenuPage
 from service.state.database import state_database
@@ -249,7 +249,6 @@ def show_study(name: str) -> str:
 def post_start(name: str) -> Response:
     """Return the items and the reader's own answers; the first call of a reader takes one of the study's places."""
     study = _study(name)
-    require_json()
     reader = _reader(study, json_body(ReaderStart).reader)
     database = state_database()
     items = reader_items(
@@ -266,7 +265,6 @@ def post_start(name: str) -> Response:
 def post_answer(name: str) -> tuple[str, int]:
     """Store the answer of a reader to an item, in place of an earlier one."""
     study = _study(name)
-    require_json()
     sided = json_body(SidedAnswer)
     database = state_database()
     reader = _reader(study, sided.reader)

@@ -202,7 +202,6 @@ def patch_case(case_id: CaseIdInPath) -> Response:
 
     What is absent, or null, stays. 404 for a case of someone else, also if it is shared.
     """
-    request_params.require_json()
     change = request_params.json_body(CaseChange)
     row = find_own_case(case_id).row
     saved_cases.change_case(state_database(), case_id, **new_values(row, change))

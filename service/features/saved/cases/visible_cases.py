@@ -161,7 +161,7 @@ def _summary(row: Any, records: dict[str, Record]) -> CaseSummary:
 
 
 def common_facts(row: Any) -> dict[str, Any]:
-    """Return the fields of `SavedSummary` that the row of a case or a cohort has."""
+    """Return the fields that `CaseSummary` and `CohortSummary` share, of the row of a case or a cohort."""
     facts = {name: getattr(row, name) for name in ("title", "note", "shared", "collection", "owner")}
     times = {name: iso_time(getattr(row, name)) for name in ("created", "changed")}
     return facts | times | {"mine": row.owner == actor_name()}

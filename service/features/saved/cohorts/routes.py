@@ -51,6 +51,10 @@ CohortIdInPath = Annotated[
 ]
 
 
+class CohortListParameters(SavedListParameters):
+    """Page of the list of cohorts."""
+
+
 class BatchParameters(request_params.Parameters):
     """Images to judge next."""
 
@@ -79,7 +83,7 @@ class CohortExportParameters(request_params.Parameters):
 @operation(
     "cohorts",
     {200: CohortPage},
-    query=SavedListParameters,
+    query=CohortListParameters,
     problems=(400, 422),
     python="list(client.cohorts())",
 )
@@ -88,7 +92,7 @@ def get_cohorts() -> Response:
 
     Administrators see all cohorts. Send the field `next` of a page as `cursor` to get the following one.
     """
-    params = request_params.query_parameters(SavedListParameters)
+    params = request_params.query_parameters(CohortListParameters)
     return json_response(list_visible_cohorts(params.before, params.limit))
 
 
@@ -109,9 +113,9 @@ def post_cohort() -> Response:
     Ask for the next images to judge, send the judgements, and repeat until the estimate says that enough are found.
     Judgements of images that the collection does not have are refused. A caller can have 200 cohorts.
     """
-    request_params.require_json()
+    new = request_params.json_body(NewCohort)
     name = request_params.query_parameters(CollectionParameters).collection
-    cohort = find_own_cohort(begin_cohort(current_state(), name, request_params.json_body(NewCohort)))
+    cohort = find_own_cohort(begin_cohort(current_state(), name, new))
     _log(cohort)
     return json_response(cohort.summary(), 201)
 
@@ -142,7 +146,6 @@ def patch_cohort(cohort_id: CohortIdInPath) -> Response:
 
     What is absent, or null, stays. 404 for a cohort of someone else, also if it is shared.
     """
-    request_params.require_json()
     change = request_params.json_body(CohortChange)
     row = find_own_cohort(cohort_id).row
     saved_cohorts.change_cohort(state_database(), row.number, **new_values(row, change))
@@ -219,7 +222,6 @@ def post_judgements(cohort_id: CohortIdInPath) -> Response:
 
     A judgement replaces an earlier one of the same image. Judgements of one request are undone together.
     """
-    request_params.require_json()
     judgements = request_params.json_body(CohortJudgements).judgements
     cohort = find_own_cohort(cohort_id)
     judged = check_judged(cohort.searcher.collection, [(each.image_id, each.relevant) for each in judgements])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,35 @@ def test_addresses_are_looked_up_and_tried_within_the_time(monkeypatch: pytest.M
                 send("http://north.example", request, None, 0.3)
             assert time.monotonic() - started < 10  # each of the 60 addresses in turn would take 18
         assert asked.is_set()
+
+
+@pytest.mark.slow
+def test_no_address_is_tried_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as stack:
+        many = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address_of_nothing(stack))] * 60
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: many)
+        before = set(enumerate_threads())
+        with pytest.raises(SiteFailed, match=r"it did not answer within 1 seconds"):
+            send("http://north.example", SiteRequest("GET", "/", 100), None, 1)
+        left = [thread for thread in enumerate_threads() if thread not in before]
+        for thread in left:
+            thread.join(5)
+        assert not any(thread.is_alive() for thread in left)
+
+
+def test_an_address_that_refuses_leaves_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with lying(b"{}", lying_site.fails) as site:
+        addresses = [("127.0.0.1", 1), ("127.0.0.1", site.server_port)]
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in addresses]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        request = SiteRequest("GET", "/v1/federation/profile", 100)
+        assert send("http://north.example", request, None, 20) == (200, b"{}")
+
+
+@pytest.mark.parametrize("more", [{"where": ["label"]}, {"limits": ("label",)}])
+def test_wrong_conditions_are_refused_before_a_site_is_asked(more: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="label"):
+        FederatedRequest(5, **more)
 
 
 @pytest.mark.slow

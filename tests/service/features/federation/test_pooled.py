@@ -78,6 +78,15 @@ def test_by_default_distances_and_counts_leave_alone(collections: dict[str, Path
 
 
 @pytest.mark.slow
+def test_each_query_of_a_batch_has_what_it_sent_in_the_log(collections: dict[str, Path]) -> None:
+    with asking(collections["south"], {name: collections[name] for name in OTHERS}) as (south, _):
+        queries = [{"vector": VECTOR, "sites": [name]} for name in OTHERS]
+        response = south.client(Scope.search).post("/v1/search/batch", json={"queries": queries})
+        assert all(item["answer"] for item in response.json["items"]), response.text
+        assert south.audit_lines[-1]["sent"] == ["vector to north", "vector to east"]
+
+
+@pytest.mark.slow
 def test_the_limits_of_a_caller_hold_for_images_of_other_sites(collections: dict[str, Path]) -> None:
     shared = {"federation_labels": ("label", "ward")}
     with asking(collections["south"], {"north": collections["north"]}, shared) as (south, _):

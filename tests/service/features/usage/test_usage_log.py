@@ -53,6 +53,10 @@ def event(search: str, kind: str, image: str = "", value: int = 1) -> dict[str, 
     return {"search": search, "event": kind, "image": image, "value": value}
 
 
+def test_only_json_is_read(page: FlaskClient) -> None:
+    problem(page.post("/usage", data='{"events": []}', content_type="text/plain"), 415)
+
+
 def test_a_search_is_logged_when_it_was_shown(page: FlaskClient, ids: list[str], indexed: Path) -> None:
     name, shown = search(page, image_id=ids[0], k=3)
     assert log() == []

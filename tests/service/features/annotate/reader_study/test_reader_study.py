@@ -175,6 +175,11 @@ def test_results_without_answers_are_shown(client: FlaskClient, study: ReaderStu
 # Access
 
 
+@pytest.mark.parametrize("part", ["items", "answers"])
+def test_only_json_is_read(study: ReaderStudy, client: FlaskClient, part: str) -> None:
+    problem(client.post(f"/study/{study.name}/{part}", data="{}", content_type="text/plain"), 415)
+
+
 @pytest.fixture
 def guarded(indexed: Path, state: Path) -> Flask:
     return create_app(indexed, settings.load(require_tokens=True, state_folder=state))
