@@ -47,7 +47,7 @@ RayOption = Annotated[
     ),
 ]
 FETCHES_A_PROCESS = 2
-FORMS = re.compile(r"<(.*?)\|(.*?)>")
+FORMS = re.compile(r"<([^<|>]*)\|([^<|>]*)>")
 DONE, DIFFERENT, SOME_REFUSED, INTERRUPTED = 0, 1, 3, 130  # DIFFERENT: from the archive, and not applied
 
 

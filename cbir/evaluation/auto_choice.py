@@ -1,4 +1,8 @@
-"""Choose the re-ranker that `auto` stands for: compare candidates on labelled images of the collection itself."""
+"""Choose the re-ranker that `auto` stands for: compare candidates on labelled images of the collection itself.
+
+`python -m cbir.evaluation.auto_choice COLLECTION PARENT` chooses again in a process of its own, which ends with its
+parent.
+"""
 
 import logging
 import os

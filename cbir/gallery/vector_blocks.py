@@ -1,4 +1,4 @@
-"""Vectors in blocks that are never copied as a whole, and selections of rows."""
+"""Vectors in blocks that are never copied as a whole, selections of rows, and a whitened space of the vectors."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -131,7 +131,11 @@ KEPT = 8  # spaces; one of 1,280 dimensions has 6.5 MB
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Transform x to (x - centre) @ projection, scaled to length 1.
+    """Whitened space, in which neighbours are compared: x becomes (x - centre) @ projection, scaled to length 1.
+
+    Raw or standardised descriptors measure what varies most, and what many dimensions repeat. Dividing by a power of
+    the collection's covariance (learned whitening: Jegou & Chum 2012, Negative evidences and co-occurrences in image
+    retrieval) gives rare variation its weight; a full division would amplify noise.
 
     centre: (d,) float32. projection: (d, d) float32; None: the identity.
     """

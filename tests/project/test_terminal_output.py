@@ -11,7 +11,6 @@ AS_IT_IS = {
     "cbir/system/console.py": "JSON, and `echo` itself",
     "cbir/api/commands/search_images.py": "JSON, a TREC run and HTML",
     "cbir/learn/commands/train_models.py": "JSON",
-    "indexer/dicomweb/crawl_command.py": "JSON",
     "indexer/index_command.py": "JSON",
     "indexer/receive/receive_command.py": "JSON",
     "service/access/audit_commands.py": "lines of the audit log, whose hashes are checked",

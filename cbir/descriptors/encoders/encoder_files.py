@@ -1,4 +1,9 @@
-"""Encoders on disk: their cards, and the folder that holds card, network and text tower."""
+"""Folder of encoders on disk: `NAME-HASH.onnx`, the network, and `NAME-HASH.json`, its card and hash.
+
+An image-text model has its text tower beside it: `NAME-HASH.text.onnx` and `NAME-HASH.tokenizer`.
+
+The card is written last and makes the encoder exist. Both are replaced as a whole, so that a reader needs no lock.
+"""
 
 import hashlib
 import json

@@ -209,7 +209,8 @@ def write_embedding_report(
     """
     pictures = ReportPictures(reported.images.max_pixels)
     film = "".join(_row(reported, query, pictures) for query in _queries(reported, seed))
-    terms = {**facts, "where": " and ".join(facts["where"]) or "all rows"}  # as in the ranker's report
+    where = " and ".join(facts["data"]["where"]) or "all rows"  # as in the report of a ranker
+    terms = {**facts, "data": {**facts["data"], "where": where}}
     body = f"""<h2>Results</h2>{_table(facts["results"])}
 <p class="note">Queries of each part search the training images; images of the same patient do not count.</p>
 <h2>Training</h2>{training_charts(history, {"map": "mAP", "p_at_1": "P@1"})}

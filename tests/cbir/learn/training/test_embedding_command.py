@@ -48,6 +48,7 @@ class TestCommand:
         assert len(card["data"]["manifest_sha256"]) == 64
         report = (model / "report.html").read_text()
         assert "<svg" in report
+        assert ", where all rows, " in report
         assert "data:image/" in report
         assert not [part for part in ('src="http', "src=http", "person 1") if part in report]
         assert len((model / "history.csv").read_text().splitlines()) == 3

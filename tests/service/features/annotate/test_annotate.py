@@ -1,8 +1,10 @@
 """The annotation server: doors, names, judgements sent twice, pictures in a window, severity as a label."""
 
+import json
 import re
 import uuid
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -266,8 +268,9 @@ def test_severity_as_a_label(client: FlaskClient, app: Flask, writable: Path, id
     class Ranker:
         def save(self, folder: Path, facts: dict[str, int]) -> None:
             folder.mkdir(parents=True)
-            for name in study_files.RANKER:
-                (folder / name).write_text(name)
+            weights, card = study_files.RANKER
+            (folder / weights).write_bytes(b"weights")
+            (folder / card).write_text(json.dumps({"sha256": sha256(b"weights").hexdigest()}))
 
     said = SeverityEstimate(values, values**2, values[:, None])
     study_files.store_trained_model(study.folder, Ranker(), 1, 5, ids, said)  # type: ignore[arg-type]
