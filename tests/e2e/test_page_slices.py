@@ -95,6 +95,7 @@ def test_slices_of_a_dropped_folder_are_in_order(page: sync_api.Page, files: dic
 def test_slices_of_the_gallery_are_in_order(page: sync_api.Page, files: dict[str, Path]) -> None:
     page.goto(f"{page.url}gallery?view=series")
     page.locator("#cards .tile").first.click()
+    sync_api.expect(page.locator("#slice-number")).to_contain_text(f"of {COUNT}")  # keys before it do nothing
     page.locator("#slice-film").focus()
     page.keyboard.press("Home")
     seen = []
