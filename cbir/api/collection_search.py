@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from cbir import settings
 from cbir.api.collection_images import Cohort, CollectionImages
 from cbir.api.query_input import explain_result, read_example, read_region, read_region_query, require_id
+from cbir.descriptors.network_descriptors import volume_grid
 from cbir.errors import CbirError, InvalidInput
 from cbir.images import Image, Region
 from cbir.ingest.query_file import WHOLE_FILE, QueryOptions
@@ -265,7 +266,7 @@ class OpenCollection(CollectionImages):
         part : QueryOptions
             Frame, region and window.
         """
-        return read_example(example, self.limits, self.collection.profile.volume_grid, part)
+        return read_example(example, self.limits, volume_grid(self.collection.profile.descriptor), part)
 
     def read_part(self, image_id: str, part: QueryOptions) -> Image:
         """Return a region of an image of the collection; it is searched with as it was indexed, its frame and window.
@@ -294,7 +295,7 @@ def request_of(options: SearchOptions, ids: Sequence[str] = ()) -> Request:
     return build_request(
         **{name: value for name, value in values.items() if value is not None},
         parameters=dict(options.get("parameters") or {}),
-        where=list_conditions(options.get("where", ())),
+        where=list_conditions(where) if (where := options.get("where")) else (),
         examples=[*ids, *options.get("examples", ())],
         feedback=list_judgements(options.get("feedback")),
     )

@@ -10,13 +10,12 @@ from cbir.gallery.gallery import top_k
 from cbir.gallery.vector_blocks import Doubles, Rows
 from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
-from cbir.rerank.eprf import LEAST_MEMBERSHIP, Eprf, negative_notes
-from cbir.rerank.evidence import NeighbourLikeness
+from cbir.rerank.eprf import LEAST_MEMBERSHIP, Eprf
 from cbir.rerank.kernel_expansion import WIDTH_SAMPLE, KernelExpansion, kernel_gamma
 from cbir.rerank.parameters import AUTO, parameter, with_default
 from cbir.rerank.pearson import References
 from cbir.rerank.reranker import POSITIVES, Grid, Reranked
-from cbir.rerank.svm_ensemble import TrainingSets
+from cbir.rerank.svm_ensemble import NeighbourLikeness, TrainingSets, negative_notes
 from cbir.system.threads import OneBlasThread
 
 # Penalties with which memberships act, and multiples of the automatic gamma

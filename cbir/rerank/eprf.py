@@ -9,12 +9,11 @@ import numpy as np
 from cbir.gallery.gallery import take, top_k
 from cbir.gallery.vector_blocks import Doubles, Rows, Scores
 from cbir.rerank.backend import Backend, place_sure_first
-from cbir.rerank.evidence import NeighbourLikeness
 from cbir.rerank.kernel_expansion import WIDTH_SAMPLE, kernel_gamma
 from cbir.rerank.parameters import AUTO, parameter
 from cbir.rerank.pearson import References, Weigher, update_similarities
 from cbir.rerank.reranker import POSITIVES, TIE, CollectionReranker, Grid, Reranked
-from cbir.rerank.svm_ensemble import TrainingSets
+from cbir.rerank.svm_ensemble import NeighbourLikeness, TrainingSets, negative_notes
 from cbir.system.threads import OneBlasThread
 
 LEAST_MEMBERSHIP = 0.01  # rho, and with it the relevance of eq. 6, can be negative; a penalty cannot
@@ -211,26 +210,6 @@ def weighed(memberships: Doubles, weigh: Weigher | None, rows: Rows) -> Doubles:
     if weigh is None:
         return memberships
     return np.asarray(np.maximum(memberships * weigh(rows), LEAST_MEMBERSHIP))
-
-
-def negative_notes(images: int, negatives: Rows, expected: int) -> tuple[str, ...]:
-    """Report a lack of negatives.
-
-    Parameters
-    ----------
-    images : int
-        Length of the ranking list.
-    negatives : (sets, q) int64
-        Negatives of each SVM.
-    expected : int
-        Negatives that an SVM should have.
-    """
-    count = negatives.shape[1]
-    if count == 0:
-        return (f"only {images} images: no negatives to train on; SVM re-ranking skipped",)
-    if count < expected:
-        return (f"{count} negatives for each SVM instead of {expected}: there are no more images",)
-    return ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,6 @@ from cbir.rerank.eprf import (
     NoSimilarityUpdate,
     PlainEnsemble,
     ProbabilityScores,
-    negative_notes,
     weighed,
 )
 from cbir.rerank.feedback import Feedback
@@ -28,7 +27,7 @@ from cbir.rerank.kernel_expansion import kernel_gamma
 from cbir.rerank.pearson import References, update_similarities
 from cbir.rerank.reranker import TIE, Reranked, Reranker
 from cbir.rerank.simple_rerankers import NoReranking
-from cbir.rerank.svm_ensemble import TrainingSets
+from cbir.rerank.svm_ensemble import TrainingSets, negative_notes
 from cbir.system.threads import OneBlasThread
 
 MOST_DRAWN = 100  # negatives drawn for an SVM, as many as P may be

@@ -7,11 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery
+from cbir.gallery.knn_graph import COPY, NearestDistances
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows
 from cbir.rerank import svm
+from cbir.rerank.backend import Backend
 from cbir.rerank.kernel_expansion import KernelExpansion, kernel
 from cbir.system.threads import checkpoint
 
+# Nearest images whose distances to their nearest others are the scale: the middle of those compared
+MEASURED = 100
 BLOCK = 1000  # examples of the SVMs that are trained at a time: bounds the memory for their kernel
 
 
@@ -161,3 +165,44 @@ class SvmEnsemble:
         np.add.at(coefficients, self.members, self.coefficients)
         gamma = self.training_sets.gamma
         return KernelExpansion(vectors, coefficients, float(self.bias.sum()), gamma).merged()
+
+
+class NeighbourLikeness:
+    """How usual the distances of images to the query are between neighbours near it.
+
+    The share of the MEASURED nearest images whose own nearest other is at least as far: the likeness of searches
+    (`NearestDistances.likeness`), on the scale of the surroundings of the query. An image of a small class is soon
+    farther than neighbours are from each other; in a large class many are as near.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._ranking = backend.ranking
+        between = np.sqrt(backend.near_squared[1 : MEASURED + 1, 1:])
+        between[between <= COPY] = np.inf  # the image itself, and copies
+        own = between.min(axis=1, initial=np.inf)
+        self._scale = NearestDistances(np.sort(own[np.isfinite(own)]))
+
+    def __call__(self, rows: Rows) -> Doubles:
+        """Return the likeness (m,) of gallery rows of the list: above 0, at most 1; 1 without neighbours."""
+        distances = self._ranking.distances[np.searchsorted(self._ranking.rows, rows)]
+        return np.array([self._scale.likeness(distance) or 1.0 for distance in distances.tolist()])
+
+
+def negative_notes(images: int, negatives: Rows, expected: int) -> tuple[str, ...]:
+    """Report a lack of negatives.
+
+    Parameters
+    ----------
+    images : int
+        Length of the ranking list.
+    negatives : (sets, q) int64
+        Negatives of each SVM.
+    expected : int
+        Negatives that an SVM should have.
+    """
+    count = negatives.shape[1]
+    if count == 0:
+        return (f"only {images} images: no negatives to train on; SVM re-ranking skipped",)
+    if count < expected:
+        return (f"{count} negatives for each SVM instead of {expected}: there are no more images",)
+    return ()

@@ -11,7 +11,7 @@ from flask import Flask, Response, request, send_from_directory, url_for
 from markupsafe import Markup
 
 from cbir.system.features import features
-from service.pages.page_list import files_of
+from service.pages.page_list import files_of_page
 
 BUNDLES = Path(__file__).parents[1] / "static" / "bundles"
 MANIFEST = "manifest.json"  # by page: {"files": what is in the bundle, "bundle": its files}
@@ -58,7 +58,7 @@ def read_manifest() -> dict[str, dict[str, list[str]]]:
 
 def page_tags(page: str) -> Markup:
     """Return the tags of the files of a page; of its bundle if that has the same files."""
-    names = files_of(page, features())
+    names = files_of_page(page, features())
     built = read_manifest().get(page)
     if not built or built["files"] != names:
         return _tags(names, [])

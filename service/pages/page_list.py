@@ -27,7 +27,7 @@ class WithModules(Protocol):
         """Files by page."""
 
 
-def files_of(page: str, installed: Iterable[WithModules]) -> list[str]:
+def files_of_page(page: str, installed: Iterable[WithModules]) -> list[str]:
     """Return the files of a page in the order of their tags: style sheets first, features' scripts before its own."""
     added = [name for feature in installed for name in feature.page_modules.get(page, ())]
     names = [*PAGES[page][:-1], *added, PAGES[page][-1]]

@@ -39,6 +39,7 @@ ELSEWHERE = {
     "indexer/ray_cluster/ray_connection.py": "the null device",
     "service/jobs/job_work.py": "a random number, in a collection's folder",
     "service/languages/update_catalogues.py": "sources, in a checkout",
+    "service/write_bundles.py": "scripts of a page, in a temporary folder",
     "service/write_docs.py": "sources, in a checkout",
 }
 OPENERS = {"open_private", "_open_or_create", "_open_nonblocking"}

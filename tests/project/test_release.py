@@ -98,7 +98,8 @@ def test_tags_of_other_versions_and_commits(checkout):
 
 
 TRACKED = {"cbir/__init__.py", "cbir/py.typed", "service/templates/page.html", "service/static/page.js"}
-IN_WHEEL = {*TRACKED, *(f"cbir-1.2.0.dist-info/{name}" for name in distribution_contents.METADATA)}
+BUNDLE = "service/static/bundles/manifest.json"
+IN_WHEEL = {*TRACKED, BUNDLE, *(f"cbir-1.2.0.dist-info/{name}" for name in distribution_contents.METADATA)}
 IN_SDIST = {*TRACKED, *distribution_contents.SDIST}
 
 
@@ -140,6 +141,11 @@ def test_a_wheel_has_its_licence(tmp_path):
     path = write_wheel(tmp_path, IN_WHEEL - {"cbir-1.2.0.dist-info/licenses/LICENSE"})
     (line,) = distribution_contents.problems(path, TRACKED)
     assert line.endswith("lacks cbir-1.2.0.dist-info/licenses/LICENSE")
+
+
+def test_a_wheel_has_the_bundles_of_its_pages(tmp_path):
+    path = write_wheel(tmp_path, IN_WHEEL - {BUNDLE})
+    assert distribution_contents.problems(path, TRACKED) == [f"{path.name} lacks {BUNDLE}"]
 
 
 def test_files_of_the_packages_are_those_that_git_tracks(checkout):

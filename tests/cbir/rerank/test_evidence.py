@@ -8,7 +8,7 @@ from cbir import rerank
 from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn_graph import COPY
 from cbir.rerank.backend import Backend
-from cbir.rerank.evidence import MEASURED, NeighbourLikeness
+from cbir.rerank.svm_ensemble import MEASURED, NeighbourLikeness
 
 
 def likeness_of(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
