@@ -1,5 +1,8 @@
 """A re-ranker that is only added to the registry is found by everything that lists re-rankers."""
 
+import html
+import json
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -89,5 +92,9 @@ def test_grid_of_the_evaluation():
 
 def test_choice_of_the_search_page(collection):
     page = create_app(str(collection.folder), settings.load()).test_client().get("/").text
-    assert '<option value="reversal" data-explanation="Reverses the order of the first answers."' in page
-    assert ">Back to front</option>" in page
+    facts = json.loads(html.unescape(re.search(r"data-facts='([^']*)'", page)[1]))
+    choice = facts["rerankers"][-1]
+    assert choice["name"] == "reversal"
+    assert choice["title"] == "Back to front"
+    assert choice["description"] == "Reverses the order of the first answers."
+    assert choice["defaults"] == {"count": 3}

@@ -74,10 +74,10 @@ def test_the_command_takes_every_value_within_the_same_bounds(name: str) -> None
 
 
 def test_the_page_sends_values_that_there_are() -> None:
-    text = (STATIC / "api.js").read_text(encoding="utf-8")
-    names = re.search(r'for \(const name of \[("group_by"[^\]]*)\]', text)
-    assert names
-    for name in re.findall(r'"(\w+)"', names[1]):
+    text = (STATIC / "search" / "search_fields.js").read_text(encoding="utf-8")
+    names = re.findall(r"\bfields\.(\w+) = ", text)
+    assert {"group_by", "exclude_own_study", "feedback", "anywhere"} <= set(names)
+    for name in names:
         assert name in SearchBody.model_fields
         assert name in ByImage.model_fields
 
