@@ -95,9 +95,9 @@ def install_files(app: Flask) -> None:
 
 
 def _check_modules(feature: Feature, static: Mapping[str, Path]) -> None:
-    for page, names in feature.page_modules.items():
+    for page, names in [*feature.page_modules.items(), *feature.pages.items()]:
         for name in names:
-            if page not in PAGES or name not in static:
+            if page not in (*PAGES, *feature.pages) or name not in static:
                 raise FeatureUnusable(
                     f"feature {feature.name}: there is no page {page}, or no file {STATIC}/{name}"
                 )

@@ -42,7 +42,7 @@ async function submit(event) {
   try {
     const { id, title } = await save(form.elements);
     form.reset();
-    update({ keeping: null, notice: html`${tr("Case saved:")} <a href=${`/cases/${encodeURIComponent(id)}`}>${title}</a>` });
+    update({ keeping: null, notice: html`${tr("Case saved:")} <a href=${`/saved/cases/${encodeURIComponent(id)}`}>${title}</a>` });
   } catch (error) {
     update({ keeping: { problem: error.message } });
   }
@@ -61,7 +61,7 @@ export function dialog({ keeping, query }) {
       ${query?.file ? html`<p class="hint" id="case-upload">${tr("Of your image the service keeps a picture without its header, in the window that is shown. Text in the picture stays.")}</p>` : nothing}
       <div class="field"><label for="case-title">${tr("Title")}</label><input type="text" id="case-title" name="title" maxlength="200" required autocomplete="off" /></div>
       <div class="field"><label for="case-note">${tr("Note")}</label><textarea id="case-note" name="note" rows="6" maxlength="10000"></textarea></div>
-      <label class="check" for="case-shared"><input type="checkbox" id="case-shared" name="shared" /> ${tr("Others who may use this collection see the case")}</label>
+      <label class="check" for="case-shared"><input type="checkbox" id="case-shared" name="shared" /> ${tr("Others who may use the collection can see it")}</label>
       ${keeping?.problem ? html`<p class="problem" id="case-problem" role="alert">${keeping.problem}</p>` : nothing}
       <div class="buttons">
         <button class="button primary" type="submit" id="case-confirm" ?disabled=${Boolean(keeping?.refused || keeping?.busy)}>${tr("Keep")}</button>

@@ -1,4 +1,6 @@
-// The curve of images found by images judged, as points of an SVG.
+// The curve of images found by images judged.
+
+import { html } from "../vendor/lit.js";
 
 const MOST = 200; // points
 
@@ -20,21 +22,13 @@ export function curvePoints(counts, { width, height, inset, top }) {
   return { line: kept.map(([index, count]) => `${x(index).toFixed(1)},${y(count).toFixed(1)}`).join(" "), level: (count) => y(Math.min(count, most)) };
 }
 
-function shape(tag, attributes) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  return node;
-}
-
-/** Draw the curve of a history, and the estimated number of all with its interval {low, expected, high}. */
-export function drawCurve(svg, history, total) {
-  const counts = foundAfter(history);
-  const box = { width: 280, height: 140, inset: 8, top: Math.min(total.high, 2 * total.expected) };
-  const { line, level } = curvePoints(counts, box);
-  const [high, low] = [level(total.high), level(total.low)];
-  svg.replaceChildren(
-    shape("rect", { class: "interval", x: box.inset, width: box.width - 2 * box.inset, y: high, height: Math.max(low - high, 1) }),
-    shape("line", { class: "expected", x1: box.inset, x2: box.width - box.inset, y1: level(total.expected), y2: level(total.expected) }),
-    shape("polyline", { class: "found", points: line }),
-  );
+/** The curve of a history, and the estimated number of all with its interval {low, expected, high}. */
+export function curve(history, total) {
+  const [width, height, inset] = [280, 140, 8];
+  const { line, level } = curvePoints(foundAfter(history), { width, height, inset, top: Math.min(total.high, 2 * total.expected) });
+  const [high, low, expected] = [total.high, total.low, total.expected].map(level);
+  return html`<svg viewBox="0 0 280 140" role="img" aria-labelledby="curve-words">
+    <rect class="interval" x=${inset} width=${width - 2 * inset} y=${high} height=${Math.max(low - high, 1)}></rect>
+    <line class="expected" x1=${inset} x2=${width - inset} y1=${expected} y2=${expected}></line>
+    <polyline class="found" points=${line}></polyline></svg>`;
 }
