@@ -3,18 +3,18 @@
 import { card } from "../card.js";
 import { problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
-import { lookCloser, searchAddress } from "../saved/closer_look.js";
-import { changeForm, deleteButton, savedFacts } from "../saved/own.js";
+import { lookCloser } from "../saved/closer_look.js";
+import { changeForm, deleteButton } from "../saved/own.js";
+import { apiAddress, exportAddress, savedFacts, searchAddress } from "../saved/saved_words.js";
 import { remembered } from "../theme.js";
 import { fixed, tr, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
 import "../viewer/viewer.js";
-import { exportAddress } from "./case_content.js";
 
 /** The query as the source of a viewer; null for words, and for an image that is gone. */
 function sourceOf({ search, picture, id }, { collection, images }) {
   if (search.image_id) return images[search.image_id] ? { kind: "image", collection, id: search.image_id } : null;
-  return picture ? { kind: "address", address: `/v1/cases/${encodeURIComponent(id)}/picture` } : null;
+  return picture ? { kind: "address", address: apiAddress("cases", id, "/picture") } : null;
 }
 
 /** The state of the page at first: with what the file has by default. */

@@ -3,6 +3,7 @@
 import { addressIn, jsonBody, request } from "../api.js";
 import { state, update } from "../page_state.js";
 import { asText } from "../rounds.js";
+import { pageAddress } from "../saved/saved_words.js";
 import { collectionName, shownHits } from "../search/run.js";
 import { tr } from "../translate.js";
 import { html, nothing, ref } from "../vendor/lit.js";
@@ -42,7 +43,7 @@ async function submit(event) {
   try {
     const { id, title } = await save(form.elements);
     form.reset();
-    update({ keeping: null, notice: html`${tr("Case saved:")} <a href=${`/saved/cases/${encodeURIComponent(id)}`}>${title}</a>` });
+    update({ keeping: null, notice: html`${tr("Case saved:")} <a href=${pageAddress("cases", id)}>${title}</a>` });
   } catch (error) {
     update({ keeping: { problem: error.message } });
   }

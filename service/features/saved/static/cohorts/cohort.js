@@ -4,11 +4,12 @@ import { fetchJson, jsonBody, request } from "../api.js";
 import { card } from "../card.js";
 import { attempt, problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
-import { lookCloser, searchAddress } from "../saved/closer_look.js";
-import { apiAddress, changeForm, deleteButton, savedFacts } from "../saved/own.js";
+import { lookCloser } from "../saved/closer_look.js";
+import { changeForm, deleteButton } from "../saved/own.js";
+import { apiAddress, savedFacts, searchAddress } from "../saved/saved_words.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-import { curve } from "./curve.js";
+import { curvePoints, foundAfter } from "./curve.js";
 import { asList, filled, judged, stepped } from "./judgements.js";
 
 const SHOWN = 480; // images found
@@ -140,6 +141,17 @@ function found({ saved, images, facts }) {
 }
 
 const missing = ({ found: count, missing: left, missing_low: low, missing_high: high }) => tr("About {missing} of {total} are missing ({low} to {high}).", { missing: Math.round(left), total: Math.round(count + left), low, high });
+
+/** The curve of a history, and the estimated number of all with its interval {low, expected, high}. */
+function curve(history, total) {
+  const [width, height, inset] = [280, 140, 8];
+  const { line, level } = curvePoints(foundAfter(history), { width, height, inset, top: Math.min(total.high, 2 * total.expected) });
+  const [high, low, expected] = [total.high, total.low, total.expected].map(level);
+  return html`<svg viewBox="0 0 280 140" role="img" aria-labelledby="curve-words">
+    <rect class="interval" x=${inset} width=${width - 2 * inset} y=${high} height=${Math.max(low - high, 1)}></rect>
+    <line class="expected" x1=${inset} x2=${width - inset} y1=${expected} y2=${expected}></line>
+    <polyline class="found" points=${line}></polyline></svg>`;
+}
 
 function progress({ estimate, history }) {
   if (!estimate) return nothing;

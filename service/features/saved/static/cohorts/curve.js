@@ -1,7 +1,5 @@
 // The curve of images found by images judged.
 
-import { html } from "../vendor/lit.js";
-
 const MOST = 200; // points
 
 /** Numbers found after each judgement of a text such as "1101", from 0. */
@@ -20,15 +18,4 @@ export function curvePoints(counts, { width, height, inset, top }) {
   const x = (index) => inset + (index / last) * (width - 2 * inset);
   const y = (count) => height - inset - (count / most) * (height - 2 * inset);
   return { line: kept.map(([index, count]) => `${x(index).toFixed(1)},${y(count).toFixed(1)}`).join(" "), level: (count) => y(Math.min(count, most)) };
-}
-
-/** The curve of a history, and the estimated number of all with its interval {low, expected, high}. */
-export function curve(history, total) {
-  const [width, height, inset] = [280, 140, 8];
-  const { line, level } = curvePoints(foundAfter(history), { width, height, inset, top: Math.min(total.high, 2 * total.expected) });
-  const [high, low, expected] = [total.high, total.low, total.expected].map(level);
-  return html`<svg viewBox="0 0 280 140" role="img" aria-labelledby="curve-words">
-    <rect class="interval" x=${inset} width=${width - 2 * inset} y=${high} height=${Math.max(low - high, 1)}></rect>
-    <line class="expected" x1=${inset} x2=${width - inset} y1=${expected} y2=${expected}></line>
-    <polyline class="found" points=${line}></polyline></svg>`;
 }

@@ -1,7 +1,7 @@
 // The dialog that begins a cohort with images that the search page or the gallery has chosen.
 
 import { addressIn, fetchJson, imageAddress, jsonBody } from "../api.js";
-import { pageAddress } from "../saved/own.js";
+import { pageAddress } from "../saved/saved_words.js";
 import { tr } from "../translate.js";
 import { html, nothing, render } from "../vendor/lit.js";
 

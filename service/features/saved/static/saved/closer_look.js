@@ -2,9 +2,7 @@
 
 import { factsOf, titleOf } from "../card_words.js";
 import { openReading } from "../viewer/reading.js";
-
-/** The address of a search with an image of a collection; "" is the default one. */
-export const searchAddress = (image, collection) => `/?${new URLSearchParams({ image, ...(collection && { collection }) })}`;
+import { searchAddress } from "./saved_words.js";
 
 /** Show images, from the one at an index, beside a query {source, caption} if there is one. */
 export function lookCloser(hits, index, collection, query = { source: null, caption: "" }) {

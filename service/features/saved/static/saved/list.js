@@ -6,7 +6,8 @@ import { attempt, moreButton, problemBox, tabs } from "../list_page.js";
 import { state, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-import { deleteButton, pageAddress, savedFacts } from "./own.js";
+import { deleteButton } from "./own.js";
+import { pageAddress, savedFacts } from "./saved_words.js";
 
 const DELAY = 200; // ms from the last letter to the search
 const TABS = [{ name: "cases", title: tr("Cases") }, { name: "cohorts", title: tr("Cohorts") }];
@@ -51,10 +52,11 @@ const drop = ({ id }) => update({ items: state.items.filter((item) => item.id !=
 
 function entry(kind, saved, facts) {
   const search = new URLSearchParams({ case: saved.id, ...(facts.several && { collection: saved.collection }) });
-  const below = html`<p class="hint">${savedFacts(saved, facts.several)}</p>
+  const counts = kind === "cohorts" ? `${tr("{found} found, {judged} judged", saved)} · ` : "";
+  const below = html`<p class="hint">${counts}${savedFacts(saved, facts.several)}</p>
     ${saved.note ? html`<p class="excerpt">${saved.note}</p>` : nothing}
     <div class="buttons">${kind === "cases" ? html`<a class="button small" href=${`/?${search}`}>${tr("Open the search")}</a>` : nothing}${deleteButton(kind, saved, facts, () => drop(saved))}</div>`;
-  const over = kind === "cohorts" ? html`<span class="count"><b>${saved.found}</b> ${tr("found, {judged} judged", saved)}</span>` : nothing;
+  const over = kind === "cohorts" ? html`<b class="count">${saved.found}</b>` : nothing;
   const hit = { image_id: saved.id, card: { finding: saved.title }, links: { thumbnail: saved.picture ?? nothing } };
   return html`<li>${card(hit, { href: pageAddress(kind, saved.id), over, below })}</li>`;
 }

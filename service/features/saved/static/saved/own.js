@@ -1,26 +1,16 @@
-// What cases and cohorts share: addresses, a line of facts, and what their owner may do: change and delete.
+// What the owner of a case or cohort may do: change and delete it.
 
 import { fetchJson, jsonBody, request } from "../api.js";
 import { attempt } from "../list_page.js";
 import { state, update } from "../page_state.js";
 import { tr } from "../translate.js";
 import { html, nothing, ref } from "../vendor/lit.js";
+import { apiAddress } from "./saved_words.js";
 
 const QUESTIONS = {
   cases: [tr("Delete this case?"), tr("Its query picture, judgements and note are removed. This cannot be undone.")],
   cohorts: [tr("Delete this cohort?"), tr("Its judgements and note are removed; the images stay. This cannot be undone.")],
 };
-
-/** The address of a case or cohort in the API; kind: "cases" or "cohorts". */
-export const apiAddress = (kind, id, part = "") => `/v1/${kind}/${encodeURIComponent(id)}${part}`;
-
-/** The address of its page. */
-export const pageAddress = (kind, id) => `/saved/${kind}/${encodeURIComponent(id)}`;
-
-/** Collection, date, and who shares it; several: there are several collections. */
-export function savedFacts({ collection, created, mine, owner, shared }, several) {
-  return [several ? collection : "", created.slice(0, 10), mine ? "" : owner, shared ? tr("shared") : tr("private")].filter(Boolean).join(" · ");
-}
 
 /** A button that asks whether to delete; done() is called when that has happened. */
 export function deleteButton(kind, saved, { is_admin: isAdmin }, done) {
