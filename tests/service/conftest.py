@@ -2,7 +2,10 @@
 
 import csv
 import gc
+import html
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -171,6 +174,14 @@ def ids(indexed: Path) -> list[str]:
     """The ids of the collection's images, in the order they came."""
     with Collection(indexed) as collection:
         return [record.image_id for _, record in collection.iterate()]
+
+
+def facts_of(page: str) -> dict[str, Any]:
+    """Return what a page tells its scripts."""
+    text = re.search("data-facts='([^']*)'", page)
+    assert text
+    facts: dict[str, Any] = json.loads(html.unescape(text[1]))
+    return facts
 
 
 def problem(response: Any, status: int) -> str:

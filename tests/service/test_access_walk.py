@@ -40,8 +40,7 @@ def secrets_in(answer: Any, secret: set[str], sent: str) -> set[str]:
 
 
 PAGES = (
-    "/cases",
-    "/cohorts",
+    "/saved",
     "/",
     "/?collection=secret-collection",
     "/gallery",

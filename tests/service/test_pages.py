@@ -38,13 +38,6 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-def facts_of(page: str) -> dict[str, Any]:
-    """What the scripts of the search page are told."""
-    (main,) = (attributes for tag, attributes in Tags(page).found if tag == "main")
-    facts: dict[str, Any] = json.loads(str(main["data-facts"]))
-    return facts
-
-
 def test_page_knows_the_collection(client: FlaskClient, ids: list[str]) -> None:
     page = client.get("/").text
     facts = facts_of(page)
