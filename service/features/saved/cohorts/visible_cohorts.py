@@ -68,9 +68,9 @@ class VisibleCohort:
         self, images: Sequence[JudgedCohortImage | NextImage], records: Mapping[str, Record]
     ) -> None:
         """Give images their cards; `records` has theirs by image id."""
-        shown = [records[image.image_id] for image in images]
-        patients = [record.patient_key for record in shown]
-        series = [(record.study, record.series) for record in shown]
+        stored = [records[image.image_id] for image in images]
+        patients = [record.patient_key for record in stored]
+        series = [(record.study, record.series) for record in stored]
         CardWriter(self.searcher.collection, current_state().settings).write(images, patients, series)
 
 

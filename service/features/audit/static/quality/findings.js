@@ -9,23 +9,10 @@ const PERCENT = { style: "percent", maximumFractionDigits: 2 };
 const MEMBERS = 12; // pictures of a group
 const LISTED_MEMBERS = 50; // the service names no more of a group
 const CHANGES = {
-  reference: mark("reference"),
-  identical: mark("identical"),
-  resized: mark("resized"),
-  recompressed: mark("recompressed"),
-  gamma: mark("brightness"),
-  rotated: mark("rotated"),
-  inverted: mark("inverted"),
-  flipped: mark("flipped"),
-  cropped: mark("cropped"),
-  text: mark("text"),
+  ...{ reference: mark("reference"), identical: mark("identical"), resized: mark("resized"), recompressed: mark("recompressed"), gamma: mark("brightness") },
+  ...{ rotated: mark("rotated"), inverted: mark("inverted"), flipped: mark("flipped"), cropped: mark("cropped"), text: mark("text") },
 };
-const KINDS = {
-  patient: mark("the same patient"),
-  study: mark("the same study"),
-  picture: mark("the same picture"),
-  "near-duplicate": mark("near-duplicates"),
-};
+const KINDS = { patient: mark("the same patient"), study: mark("the same study"), picture: mark("the same picture"), "near-duplicate": mark("near-duplicates") };
 
 const hint = (text) => html`<p class="hint">${text}</p>`;
 const rows = (items) => (items.length ? html`<div class="findings">${items}</div>` : hint(tr("None were found.")));
@@ -71,25 +58,15 @@ function drift({ sources }) {
 const warned = (isWarned, text) => html`<span class=${isWarned ? "warn" : ""}>${text}</span>`;
 
 function groupTable(groups) {
-  const lines = groups.map((group) => [
-    group.key,
-    warned(group.worse, group.value),
-    number(group.images),
-    fixed(group.precision, 3),
-    `${fixed(group.difference, 3)} (${fixed(group.low, 3)} – ${fixed(group.high, 3)})`,
-    fixed(group.p, 4),
-  ]);
+  const interval = ({ difference, low, high }) => `${fixed(difference, 3)} (${fixed(low, 3)} – ${fixed(high, 3)})`;
+  const lines = groups.map((group) => [group.key, warned(group.worse, group.value), number(group.images), fixed(group.precision, 3), interval(group), fixed(group.p, 4)]);
   return html`<h2>${tr("Retrieval by group")}</h2>${table([tr("Label"), tr("Group"), tr("Images"), "P@10", tr("Difference to others of the same label"), "p"], lines)}`;
 }
 
 function labelTable({ key, values }) {
   const most = Math.max(...values.map(({ images }) => images), 1);
-  const lines = values.map(({ value, images, patients, thin }) => [
-    warned(thin, thin ? tr("{value} (few)", { value }) : value),
-    number(images),
-    patients === null ? "–" : number(patients),
-    bar(images / most),
-  ]);
+  const named = ({ value, thin }) => warned(thin, thin ? tr("{value} (few)", { value }) : value);
+  const lines = values.map((each) => [named(each), number(each.images), each.patients === null ? "–" : number(each.patients), bar(each.images / most)]);
   return html`<h2>${key}</h2>${table([tr("Value"), tr("Images"), tr("Patients"), ""], lines)}`;
 }
 

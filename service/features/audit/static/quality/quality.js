@@ -55,7 +55,7 @@ function begin(event) {
 const cancel = () => attempt(() => request(`/v1/jobs/${encodeURIComponent(state.running.job)}/cancel`, { method: "POST" }));
 
 function field(name, words, keys) {
-  const option = (value, text) => html`<option value=${value} ?selected=${value === state[name]}>${text}</option>`;
+  const option = (value, text) => html`<option value=${value} .selected=${value === state[name]}>${text}</option>`;
   return html`<div class="field"><label for=${name}>${words}</label><select id=${name} autocomplete="off" @change=${({ target }) => update({ [name]: target.value })}>${option("", tr("no label"))}${keys.map((key) => option(key, key))}</select></div>`;
 }
 
