@@ -41,6 +41,6 @@ def all_pages(installed: Iterable[WithModules]) -> dict[str, tuple[str, ...]]:
 
 def files_of_page(page: str, installed: Sequence[WithModules]) -> list[str]:
     """Return the files of a page in the order of their tags: style sheets first, features' scripts before its own."""
-    own = all_pages(installed)[page]
+    files = all_pages(installed)[page]
     added = [name for feature in installed for name in feature.page_modules.get(page, ())]
-    return sorted([*own[:-1], *added, own[-1]], key=lambda name: name.endswith(".js"))
+    return sorted([*files[:-1], *added, files[-1]], key=lambda name: name.endswith(".js"))

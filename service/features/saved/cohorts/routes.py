@@ -219,7 +219,7 @@ def post_batch(cohort_id: CohortIdInPath) -> Response:
     ]
     LabelBudget().leave_out(items)
     if params.cards:
-        cohort.add_cards(items, records)
+        cohort.give_cards(items, records)
     return json_response(CohortBatch(items=items, estimate=estimate))
 
 

@@ -61,10 +61,10 @@ class VisibleCohort:
         ]
         LabelBudget().leave_out(images)
         if cards:
-            self.add_cards(images, self.records)
+            self.give_cards(images, self.records)
         return SavedCohort(**self.summary().model_dump(), images=images)
 
-    def add_cards(
+    def give_cards(
         self, images: Sequence[JudgedCohortImage | NextImage], records: Mapping[str, Record]
     ) -> None:
         """Give images their cards; `records` has theirs by image id."""

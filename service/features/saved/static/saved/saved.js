@@ -21,7 +21,7 @@ Object.assign(state, {
   ...page.begin(facts),
 });
 subscribe((now) => {
-  if (now.saved) document.title = `${now.saved.title} · cbir`;
+  if (now.saved) document.title = [now.saved.title, "cbir"].join(" · ");
   render(html`${page.draw(now)}<p class="unseen" id="said" role="status">${now.said}</p>${deleteDialog(now)}`, main);
 });
 update({});
