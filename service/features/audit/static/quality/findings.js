@@ -67,7 +67,7 @@ function labelTable({ key, values }) {
   const most = Math.max(...values.map(({ images }) => images), 1);
   const named = ({ value, thin }) => warned(thin, thin ? tr("{value} (few)", { value }) : value);
   const lines = values.map((each) => [named(each), number(each.images), each.patients === null ? "–" : number(each.patients), bar(each.images / most)]);
-  return html`<h2>${key}</h2>${table([tr("Value"), tr("Images"), tr("Patients"), ""], lines)}`;
+  return html`<h2>${key}</h2>${table([tr("Value"), tr("Images"), tr("Patients"), tr("Share")], lines)}`;
 }
 
 /** The tabs {name, title, count, show} of the audit of a state. */
