@@ -2,7 +2,6 @@
 
 import csv
 import gc
-import html
 import json
 import os
 import re
@@ -177,11 +176,16 @@ def ids(indexed: Path) -> list[str]:
 
 
 def facts_of(page: str) -> dict[str, Any]:
-    """Return what a page tells its scripts."""
+    """What a page tells its scripts."""
     text = re.search("data-facts='([^']*)'", page)
     assert text
-    facts: dict[str, Any] = json.loads(html.unescape(text[1]))
+    facts: dict[str, Any] = json.loads(text[1])
     return facts
+
+
+def page_facts(client: FlaskClient, address: str = "/") -> dict[str, Any]:
+    """What the scripts of the search page are told."""
+    return facts_of(client.get(address).text)
 
 
 def problem(response: Any, status: int) -> str:
