@@ -33,7 +33,7 @@ async function save({ title, note, shared }) {
     body.set("case", JSON.stringify(fields));
     options = { method: "POST", body };
   }
-  return (await request(addressIn(collectionName(), "cases"), options)).json();
+  return (await request(addressIn("", "cases", { collection: collectionName() }), options)).json();
 }
 
 async function submit(event) {

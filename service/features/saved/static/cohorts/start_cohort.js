@@ -17,7 +17,7 @@ function draw(start, { problem = "", busy = false } = {}) {
     const { title, shared } = event.target.elements;
     draw(start, { busy: true });
     try {
-      const { id } = await fetchJson(addressIn(collection, "cohorts"), jsonBody({ title: title.value, shared: shared.checked, relevant, irrelevant, where }));
+      const { id } = await fetchJson(addressIn("", "cohorts", { collection }), jsonBody({ title: title.value, shared: shared.checked, relevant, irrelevant, where }));
       location.assign(pageAddress("cohorts", id));
     } catch (error) {
       draw(start, { problem: error.message });
