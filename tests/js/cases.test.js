@@ -32,7 +32,7 @@ test("a case becomes the address and the history entry that it was saved from", 
   const saved = { ...content, collection: "knees" };
   assert.deepEqual(addressParams(saved), {
     collection: "knees", image: "q", region: "1,2,3,4", rerank: "diffusion", parameters: "P=9", k: 20,
-    where: "modality=CT;grade>=2", group_by: "", said: "a,-b",
+    where: "modality=CT;grade>=2", group_by: "image", said: "a,-b",
   });
   assert.deepEqual(historyEntry(saved), judged);
 });
