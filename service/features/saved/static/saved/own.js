@@ -29,7 +29,7 @@ async function remove() {
   }
 }
 
-const open = (dialog) => dialog && !dialog.open && dialog.showModal();
+const open = (dialog) => dialog && queueMicrotask(() => dialog.isConnected && dialog.showModal()); // it is in the page after it is drawn
 
 /** The open question of a state. */
 export function deleteDialog({ deleting }) {
