@@ -32,7 +32,7 @@ class WithModules(Protocol):
         """Files by page of the core."""
 
 
-def all_pages(installed: Iterable[WithModules]) -> dict[str, tuple[str, ...]]:
+def files_by_page(installed: Iterable[WithModules]) -> dict[str, tuple[str, ...]]:
     """Return the files of all pages, of the core and of features."""
     return {
         name: files for pages in (PAGES, *(each.pages for each in installed)) for name, files in pages.items()
@@ -41,6 +41,6 @@ def all_pages(installed: Iterable[WithModules]) -> dict[str, tuple[str, ...]]:
 
 def files_of_page(page: str, installed: Sequence[WithModules]) -> list[str]:
     """Return the files of a page in the order of their tags: style sheets first, features' scripts before its own."""
-    files = all_pages(installed)[page]
+    files = files_by_page(installed)[page]
     added = [name for feature in installed for name in feature.page_modules.get(page, ())]
     return sorted([*files[:-1], *added, files[-1]], key=lambda name: name.endswith(".js"))
