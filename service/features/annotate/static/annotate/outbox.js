@@ -1,17 +1,25 @@
 // Judgements that the server has not stored yet: kept in the browser and sent in order, with retries.
 
-import { postJson } from "./server.js";
+import { remedyOf, send } from "./study_facts.js";
 
 const MIN_WAIT = 300; // ms
 const MAX_WAIT = 4000; // ms
 
-/** Calls onResponse(response) for each stored item, onError(error | null), and onChange(count) of the unsent items. */
+/** Run work on the browser's storage, which may be disabled or full: then items last while the page is open. */
+function stored(work) {
+  try {
+    return work(localStorage);
+  } catch {
+    return null;
+  }
+}
+
 export class Outbox {
+  /** Calls onResponse(response) for each stored item, onError(error | null), and onChange(count) of the unsent items. */
   constructor(prefix, { onResponse, onError, onChange }) {
-    Object.assign(this, { prefix, onResponse, onError, onChange, sending: false, items: [], count: 0, wait: MIN_WAIT });
-    for (const key of storedKeys(prefix)) {
-      this.items.push({ key, ...JSON.parse(localStorage.getItem(key)) });
-    }
+    Object.assign(this, { prefix, onResponse, onError, onChange, sending: false, count: 0, wait: MIN_WAIT });
+    const keys = stored((storage) => Object.keys(storage).filter((key) => key.startsWith(prefix)).sort()) ?? [];
+    this.items = keys.map((key) => ({ key, ...JSON.parse(localStorage.getItem(key)) }));
     this.flush();
   }
 
@@ -26,11 +34,7 @@ export class Outbox {
     const position = `${Date.now()}-${String(this.count).padStart(6, "0")}`;
     const item = { key: `${this.prefix}${position}-${body.name}`, address, body };
     this.items.push(item);
-    try {
-      localStorage.setItem(item.key, JSON.stringify({ address, body }));
-    } catch {
-      // storage is disabled or full: the item lasts while the page is open
-    }
+    stored((storage) => storage.setItem(item.key, JSON.stringify({ address, body })));
     this.flush();
   }
 
@@ -41,16 +45,17 @@ export class Outbox {
     while (this.items.length) {
       const [item] = this.items;
       try {
-        const response = await postJson(item.address, item.body);
+        const response = await send(item.address, item.body);
         this.remove(item);
         this.wait = MIN_WAIT;
         this.onError(null);
         this.onResponse(response);
       } catch (error) {
         this.onError(error);
-        if (error.kind === "refused") this.remove(item); // would be refused again; the page shows the error
-        else if (error.kind === "offline" || error.kind === "busy") await this.pause();
-        else break; // logged out: sent after the page is reloaded
+        const remedy = remedyOf(error);
+        if (remedy === "login") break; // sent after the page is reloaded
+        if (remedy === "later") await this.pause();
+        else this.remove(item); // would be refused again; the page shows the error
       }
     }
     this.sending = false;
@@ -58,11 +63,7 @@ export class Outbox {
 
   remove(item) {
     this.items.shift();
-    try {
-      localStorage.removeItem(item.key);
-    } catch {
-      // it was not stored
-    }
+    stored((storage) => storage.removeItem(item.key));
     this.onChange(this.items.length);
   }
 
@@ -70,13 +71,5 @@ export class Outbox {
     const wait = this.wait;
     this.wait = Math.min(2 * wait, MAX_WAIT);
     return new Promise((resolve) => setTimeout(resolve, wait));
-  }
-}
-
-function storedKeys(prefix) {
-  try {
-    return Object.keys(localStorage).filter((key) => key.startsWith(prefix)).sort();
-  } catch {
-    return [];
   }
 }

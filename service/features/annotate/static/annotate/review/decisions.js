@@ -1,8 +1,19 @@
 // Decisions about pairs and images as a person reads them, and what changing one of them takes.
 
+import { tr } from "../../translate.js";
+
+const PAIR = { first: tr("Left more severe"), second: tr("Right more severe"), alike: tr("Equal"), skip: tr("Skipped") };
+
+/** The text of a decision; grades: of the study. */
+export function decisionText(decision, grades) {
+  if (decision in PAIR) return PAIR[decision];
+  if (decision === "none") return tr("Cannot judge");
+  return tr("Grade {name}", { name: grades.find(({ value }) => value === decision)?.name ?? decision });
+}
+
 /** Decisions that an answer can be changed to; grades: of the study. */
 export function choices({ kind }, grades) {
-  return kind === "pair" ? ["first", "alike", "second", "skip"] : [...grades.map(({ value }) => value), "none"];
+  return kind === "pair" ? Object.keys(PAIR) : [...grades.map(({ value }) => value), "none"];
 }
 
 /** Address and body that replace an answer by another decision. */
