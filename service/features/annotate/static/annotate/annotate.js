@@ -1,6 +1,5 @@
 // Entry of the page for pairs and of that for single images: its state, what draws it, keys.
 
-import "../shell.js";
 import "../viewer/viewer.js";
 import { byId } from "../dom.js";
 import { state, subscribe, update } from "../page_state.js";

@@ -1,6 +1,5 @@
 // The page of what was judged: filters, cards, changes, agreement.
 
-import "../../shell.js";
 import { byId } from "../../dom.js";
 import { state, subscribe, update } from "../../page_state.js";
 import { trn, tr } from "../../translate.js";
