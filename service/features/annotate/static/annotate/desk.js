@@ -31,7 +31,7 @@ function cover({ paused, cover: over }) {
   if (!isPairs) return html`<h2>${tr("You have graded all images of this study")}</h2><p><a href=${addressOf("/annotate/review")}>${tr("Look at what was judged")}</a></p>`;
   return html`<h2>${tr("All pairs of this study are judged")}</h2>
     <p>${tr("You can write the predicted severity to the collection: each image gets the label severity, to search and sort by.")}</p>
-    <p class="hint">${tr("For more rounds, start the study with a larger --rounds.")}</p>`;
+    <p class="hint">${tr("For more rounds, start the server with a larger --rounds.")}</p>`;
 }
 
 function openReference(position) {
