@@ -7,13 +7,14 @@ from threading import Lock
 from typing import NamedTuple
 
 from flask import Flask, current_app, request
+from werkzeug.exceptions import Forbidden
 
 from cbir.errors import CollectionBusy, InvalidInput, NotFound
 from cbir.settings import Settings
 from cbir.system.access_rights import Scope
-from cbir.system.files import os_errors
 from cbir.system.remedies import install_command
 from service.access.caller import current_rights
+from service.access.security import SAFE_METHODS
 from service.collections.app_state import EXTENSION as STATE
 from service.collections.app_state import AppState
 from service.features.annotate import study_plan
@@ -53,8 +54,9 @@ class AnnotationStudies:
         root = self._state.settings.annotation_studies
         if root is None:
             return {}
-        with os_errors(f"the folder of the setting annotation_studies, {root}, cannot be read"):
-            return {path.parent.name: path.parent for path in sorted(root.glob(f"*/{study_plan.FILE}"))}
+        if not root.is_dir():
+            raise NotReady(f"the folder of the setting annotation_studies, {root}, is not there")
+        return {path.parent.name: path.parent for path in sorted(root.glob(f"*/{study_plan.FILE}"))}
 
     def list_visible(self) -> list[ListedStudy]:
         """Return the studies that the caller may open; those with a damaged plan are left out and logged."""
@@ -144,5 +146,13 @@ def current_studies() -> AnnotationStudies:
 
 
 def current_annotation() -> AnnotationState:
-    """Return the study that the parameter `study` of the request names; raises as `AnnotationStudies.open`."""
-    return current_studies().open(request.args.get(PARAMETER))
+    """Return the study that the parameter `study` of the request names; raises as `AnnotationStudies.open`.
+
+    An answer to no study raises Forbidden.
+    """
+    try:
+        return current_studies().open(request.args.get(PARAMETER))
+    except (InvalidInput, NotFound) as error:
+        if request.method in SAFE_METHODS:
+            raise
+        raise Forbidden(str(error)) from error  # pages keep an answer that is forbidden, and drop others

@@ -183,7 +183,7 @@ def serve_study(
     check_study(collection, folder)
     if prepare:
         echo(
-            f"The plan is stored in {folder}; a service shows it if its setting annotation_studies is {folder.parent}"
+            f"The plan is stored in {folder}; `cbir serve` offers it with CBIR_ANNOTATION_STUDIES={folder.parent}"
         )
         return
     listener = open_listener(loaded_settings)

@@ -109,6 +109,22 @@ def test_answers_are_those_of_their_study(client: Client, folder: Path) -> None:
     assert "/studies" in said
 
 
+@pytest.mark.parametrize("query", ["", "?study=none"])
+def test_a_page_keeps_an_answer_to_no_study(client: Client, query: str) -> None:
+    """Pages of annotation, also those of earlier versions, keep an answer that is forbidden, busy, or not answered."""
+    body = {"name": str(uuid.uuid4()), "undoes": str(uuid.uuid4())}
+    problem(client(Scope.annotate).post(f"/annotate/undo{query}", json=body), 403)
+
+
+def test_a_folder_that_is_away_for_a_while(client: Client, folder: Path) -> None:
+    annotator, away = client(Scope.annotate), folder.with_name("away")
+    folder.rename(away)
+    body = {"name": str(uuid.uuid4()), "undoes": str(uuid.uuid4())}
+    problem(annotator.post("/annotate/undo?study=knees", json=body), 503)
+    away.rename(folder)
+    judge(annotator, "knees")
+
+
 def test_a_single_study_needs_no_name(client: Client, folder: Path) -> None:
     (folder / "lungs").rename(folder.parent / "lungs")
     annotator = client(Scope.annotate)
@@ -138,10 +154,13 @@ def test_the_menu_has_what_the_caller_may_open(client: Client) -> None:
     assert "/admin" in links(Scope.admin)
 
 
-def test_a_study_is_open_in_one_process(client: Client, folder: Path, writable: Path) -> None:
+def test_a_study_is_open_in_one_process(
+    client: Client, folder: Path, writable: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     elsewhere = open_study(writable, folder / "knees")
     annotator = client(Scope.annotate)
-    assert "another process" in problem(annotator.get("/annotate/pairs?study=knees"), 503)
+    problem(annotator.get("/annotate/pairs?study=knees"), 503)
+    assert "another process" in caplog.text
     elsewhere.close()
     judge(annotator, "knees")
 

@@ -33,7 +33,7 @@ export function remedyOf({ status, temporary }) {
 export function problemOf(error) {
   const remedy = remedyOf(error);
   const isAway = error.status === 0;
-  const titles = { login: tr("You are no longer logged in"), later: isAway ? tr("The server does not respond") : tr("The server is busy") };
+  const titles = { login: error.status === 401 ? tr("You are no longer logged in") : null, later: isAway ? tr("The server does not respond") : tr("The server is busy") };
   const message = isAway ? tr("Your answers are stored in this browser and sent when the server responds again.") : error.message;
   return { remedy, title: titles[remedy] ?? tr("The request was refused"), message };
 }
