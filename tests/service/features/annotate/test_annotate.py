@@ -32,6 +32,7 @@ from service.features.annotate.annotation_studies import EXTENSION
 from service.features.annotate.serve_command import serve_study
 from tests.cbir.images.synthetic_dicom import dicom_set, written
 from tests.service.conftest import cbir, problem
+from tests.service.test_pages import facts_of
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_images_graded_and_taken_back(writable: Path, tmp_path: Path) -> None:
     study_plan.save_plan(tmp_path / "s", {"grades": (0.0, 1.5, 3.0), "start": 0.5})
     app = create_annotation_app(writable, tmp_path / "s", settings.load())
     client = app.test_client()
-    assert client.get("/annotate").text.count("data-grade=") == 6
+    assert [grade["value"] for grade in facts_of(client.get("/annotate").text)["grades"]] == ["0", "1.5", "3"]
     image = pairs(client, 1)["pairs"][0]["first"]
     sent = {"name": str(uuid.uuid4()), "seconds": 7, "image": image, "grade": 1.5, "who": "Ada"}
     for _ in range(2):
@@ -130,7 +131,7 @@ def test_images_graded_and_taken_back(writable: Path, tmp_path: Path) -> None:
 
 
 def test_a_study_without_grades(client: FlaskClient) -> None:
-    assert "data-grade" not in client.get("/annotate").text
+    assert facts_of(client.get("/annotate").text)["grades"] == []
     image = pairs(client, 1)["pairs"][0]["first"]
     sent = {"name": str(uuid.uuid4()), "seconds": 7, "image": image, "grade": 1, "who": "Ada"}
     assert "--grades" in problem(client.post("/annotate/grades", json=sent), 422)

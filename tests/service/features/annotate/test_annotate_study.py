@@ -31,6 +31,7 @@ from tests.service.test_api_descriptions import (
     operations,
     parameters_of,
 )
+from tests.service.test_pages import facts_of
 
 DOCS = Path(__file__).parents[4] / "docs"
 Opening = Callable[..., FlaskClient]
@@ -194,7 +195,7 @@ def test_the_conditions_stay_with_the_ranker(tmp_path: Path) -> None:
 def test_single_images(opening: Opening) -> None:
     client = opening(grades=(0.0, 1.0), ask="grades", overlap=0.0)
     assert client.get("/").headers["Location"] == "/annotate/single"
-    assert 'data-key="1"' in client.get("/annotate/single").text
+    assert [grade["key"] for grade in facts_of(client.get("/annotate/single").text)["grades"]] == ["0", "1"]
     first, second, *_ = get(client, "/annotate/images", who="Ada")["images"]
     given = post(client, "/annotate/grades", seconds=1, image=first, grade=1)
     post(client, "/annotate/grades", seconds=1, image=second, grade=None)

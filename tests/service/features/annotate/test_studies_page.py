@@ -111,7 +111,7 @@ def test_answers_are_those_of_their_study(client: Client, folder: Path) -> None:
 
 @pytest.mark.parametrize("query", ["", "?study=none"])
 def test_a_page_keeps_an_answer_to_no_study(client: Client, query: str) -> None:
-    """Pages of annotation, also those of earlier versions, keep an answer that is forbidden, busy, or not answered."""
+    """Pages of annotation, also those of earlier versions, keep an answer that is forbidden."""
     body = {"name": str(uuid.uuid4()), "undoes": str(uuid.uuid4())}
     problem(client(Scope.annotate).post(f"/annotate/undo{query}", json=body), 403)
 
