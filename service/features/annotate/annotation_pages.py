@@ -108,7 +108,7 @@ def _render(template: str, page: str) -> str:
         plan=plan,
         collection=annotation.collection,
         images=len(annotation.study.ids),
-        address=lambda endpoint: url_for(endpoint, **({PARAMETER: name} if name else {})),
+        address=lambda endpoint: url_for(endpoint, study=name),
         instructions=render_instructions(plan.instructions) if plan.instructions else None,
     )
 

@@ -6,7 +6,7 @@ from cbir.system.access_rights import Scope
 from service.access.caller import current_rights
 from service.access.scopes import ANY_TOKEN
 from service.features.annotate.annotation_pages import ANNOTATION_RULES, start_page
-from service.features.annotate.annotation_studies import PARAMETER, ListedStudy, current_studies
+from service.features.annotate.annotation_studies import ListedStudy, current_studies
 from service.features.annotate.reader_study import routes as reader_study
 from service.languages import mark
 from service.pages.page_parts import MenuPage
@@ -29,4 +29,4 @@ def show_studies() -> str:
 
 
 def _address(study: ListedStudy) -> str:
-    return url_for(start_page(study.plan), **{PARAMETER: study.name})
+    return url_for(start_page(study.plan), study=study.name)
