@@ -53,8 +53,8 @@ def test_every_reference_leads_somewhere(client: FlaskClient) -> None:
 
 def names_of_operations(app: Flask) -> list[str]:
     """Names of the operations that the document of the service describes."""
-    apart = app.extensions[openapi.APART]
-    endpoints = {rule.endpoint for rule in app.url_map.iter_rules() if not rule.rule.startswith(apart)}
+    separate = app.extensions[openapi.SEPARATE_DOCUMENT]
+    endpoints = {rule.endpoint for rule in app.url_map.iter_rules() if not rule.rule.startswith(separate)}
     views = (app.view_functions[endpoint] for endpoint in endpoints)
     return [item.name for item in map(operations.operation_of, views) if item]
 

@@ -33,9 +33,9 @@ def keep_to_study(app: Flask, study: Path | None = None) -> None:
     """Let `app` have the addresses of a study and of the login alone, and open its page at "/"."""
     rules = app.extensions[scopes.RULES_EXTENSION]
     public = {address for address, rule in rules.items() if rule.need is OpenTo.anyone}
-    kept = public | ANNOTATION_RULES.keys() | set(DOCUMENTS)
-    app.extensions[scopes.RULES_EXTENSION] = {address: rules[address] for address in kept}
-    app.extensions[openapi.APART] = ""
+    remaining = public | ANNOTATION_RULES.keys() | set(DOCUMENTS)
+    app.extensions[scopes.RULES_EXTENSION] = {address: rules[address] for address in remaining}
+    app.extensions[openapi.SEPARATE_DOCUMENT] = ""
     app.before_request(partial(_leave_out_others, study))
 
 

@@ -126,7 +126,7 @@ def _no_study(name: str) -> NotFound:
 def install_annotation(app: Flask) -> None:
     """Let `app` offer the annotation studies of its settings."""
     app.extensions[EXTENSION] = AnnotationStudies(app.extensions[STATE])
-    app.extensions.setdefault(openapi.APART, ADDRESSES)
+    app.extensions.setdefault(openapi.SEPARATE_DOCUMENT, ADDRESSES)
 
 
 def check_annotation_studies(settings: Settings) -> None:
