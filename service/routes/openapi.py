@@ -35,7 +35,7 @@ from service.routes.openapi_schemas import (
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 OWN_TAGS = ("dicomweb", "annotate")  # first segments of paths that are tags
 SEPARATE_DOCUMENT = (
-    "cbir-separate-document"  # key in app.extensions: beginning of addresses that another document describes
+    "cbir-separate-document"  # key in app.extensions: beginning of addresses that it describes
 )
 COMMON_PROBLEMS = (400, 401, 403, 408, 414, 421, 429, 431, 500, 503)  # any endpoint may respond with these
 BODY_PROBLEMS = (413, 415)

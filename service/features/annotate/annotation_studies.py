@@ -41,16 +41,16 @@ class ListedStudy(NamedTuple):
 class AnnotationStudies:
     """Annotation studies by the names of their folders, opened when they are first needed. Thread-safe."""
 
-    def __init__(self, state: AppState, own: Path | None = None) -> None:
-        """Offer the study in the folder `own`, or else those in the folder of the setting `annotation_studies`."""
-        self._state, self._own = state, own
+    def __init__(self, state: AppState, single: Path | None = None) -> None:
+        """Offer the study in the folder `single`, or else those in the folder of the setting `annotation_studies`."""
+        self._state, self._single = state, single
         self._lock = Lock()
         self._open: dict[str, AnnotationState] = {}
 
     def folders(self) -> dict[str, Path]:
         """Return the folder of each study."""
-        if self._own:
-            return {self._own.name: self._own}
+        if self._single:
+            return {self._single.name: self._single}
         root = self._state.settings.annotation_studies
         if root is None:
             return {}
@@ -92,7 +92,7 @@ class AnnotationStudies:
 
     def _listed(self, name: str, folder: Path) -> ListedStudy:
         plan = self._open[name].study.plan if name in self._open else study_plan.read_plan(folder)
-        of_default = self._own or not plan.collection  # a study of an earlier version does not say
+        of_default = self._single or not plan.collection  # a study of an earlier version does not say
         return ListedStudy(name, plan, self._state.default if of_default else plan.collection)
 
     def _may_open(self, study: ListedStudy) -> bool:
