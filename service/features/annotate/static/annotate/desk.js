@@ -62,26 +62,28 @@ function gradeButton(now, image, { value, name, key }, { big = false, more = not
     aria-pressed=${String(image !== undefined && now.given.get(image) === grade)} ?disabled=${!now.ready || now.paused} @click=${give}>${name}${more}</button>`;
 }
 
-/** An arrow and a word: beside each other for pictures side by side, others for those above each other. */
-const arrow = (across, stacked, aside, below) => html`<span class="across">${across} <span aria-hidden="true">${aside}</span></span><span class="stacked">${stacked} <span aria-hidden="true">${below}</span></span>`;
+const sign = (text) => html`<span aria-hidden="true">${text}</span>`;
+
+/** The words of an answer for pictures beside each other, and for those above each other. */
+const either = (across, stacked) => html`<span class="across">${across}</span><span class="stacked">${stacked}</span>`;
 
 function verdict(now) {
   const choice = (id, kind, words) => html`<button class=${`button ${kind} big`} type="button" id=${id} ?disabled=${!now.ready || now.paused} @click=${() => answer(id)}>${words}</button>`;
   return html`<div class="verdict" role="group" aria-label=${tr("Answer")}>
-      ${choice("first", "primary", arrow(tr("Left"), tr("Upper"), "←", "↑"))}
+      ${choice("first", "primary", either(html`${sign("←")} ${tr("Left")}`, html`${sign("↑")} ${tr("Upper")}`))}
       ${choice("alike", "", html`${tr("Equal")} <span class="across" aria-hidden="true">↓</span>`)}
-      ${choice("second", "primary", arrow(tr("Right"), tr("Lower"), "→", "↓"))}
+      ${choice("second", "primary", either(html`${tr("Right")} ${sign("→")}`, html`${tr("Lower")} ${sign("↓")}`))}
     </div>
     ${facts.grades.length ? html`<div class="grades">${ROWS.map(([title, across, stacked], index) => html`<div class="buttons" role="group" aria-label=${title}>
-      <span class="hint"><span class="across">${across}</span><span class="stacked">${stacked}</span></span>${facts.grades.map(({ value, name }) => gradeButton(now, now.item?.ids[index], { value, name }))}</div>`)}</div>` : nothing}`;
+      <span class="hint">${either(across, stacked)}</span>${facts.grades.map(({ value, name }) => gradeButton(now, now.item?.ids[index], { value, name }))}</div>`)}</div>` : nothing}`;
 }
 
 function grading(now) {
   const image = now.item?.ids[0];
-  const sign = (text) => html` <kbd aria-hidden="true">${text}</kbd>`;
+  const keyOf = (text) => html` <kbd aria-hidden="true">${text}</kbd>`;
   return html`<div class="grading-row" role="group" aria-label=${tr("Grade")}>
-    ${facts.grades.map((grade) => gradeButton(now, image, grade, { big: true, more: grade.key && grade.key !== grade.name ? sign(grade.key) : nothing }))}
-    ${gradeButton(now, image, { value: "", name: tr("Cannot judge"), key: "x" }, { big: true, more: sign("X") })}
+    ${facts.grades.map((grade) => gradeButton(now, image, grade, { big: true, more: grade.key && grade.key !== grade.name ? keyOf(grade.key) : nothing }))}
+    ${gradeButton(now, image, { value: "", name: tr("Cannot judge"), key: "x" }, { big: true, more: keyOf("X") })}
   </div>`;
 }
 
