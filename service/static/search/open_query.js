@@ -7,7 +7,7 @@ import { InputError } from "../input_error.js";
 import { state, update } from "../page_state.js";
 import { tr } from "../translate.js";
 import { kindOf } from "./box_text.js";
-import { addressOf, changeCollection, collectionName, openAddress, showError, startSearch } from "./run.js";
+import { changeCollection, collectionName, openAddress, showError, startSearch } from "./run.js";
 
 let reading = 0; // the latest choice of files; earlier ones that are still read do not matter
 
@@ -122,6 +122,3 @@ export function install() {
     else openText(text);
   });
 }
-
-/** The address of a search with an image, for links. */
-export const linkTo = (image) => addressOf({ image });

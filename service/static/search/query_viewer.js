@@ -1,21 +1,20 @@
 // The viewer of the query: what it shows, and what the user does in it.
 
 import { record } from "../api.js";
-import { fileKind } from "../file_kind.js";
+import { isShownByBrowser } from "../file_kind.js";
 import { state, update } from "../page_state.js";
 import { tr } from "../translate.js";
 import { seriesOf } from "../viewer/picture_source.js";
 import { changePart, collectionName } from "./run.js";
 
 const SEARCH_DELAY = 400; // ms from the last step through a stack to its search
-const IN_BROWSER = ["png", "jpeg", "bmp"]; // kinds that the browser shows by itself
 
-const kinds = new WeakMap(); // of files
+const shown = new WeakMap(); // whether the browser shows a file by itself; else it waits for the values of its answer
 let timer = null;
 
-/** Note the kind of a query's file; a file of a kind that the browser does not show waits for the values of its answer. */
 async function noteKind(file) {
-  kinds.set(file, fileKind(new Uint8Array(await file.slice(0, 512).arrayBuffer()), file.name));
+  shown.set(file, false); // as long as it is not known
+  shown.set(file, await isShownByBrowser(file));
   update({});
 }
 
@@ -34,21 +33,18 @@ const shownKey = (query) => query.slices ?? query.files ?? query.file ?? query.i
 
 let last = { key: null, source: null };
 
-/** The source of the viewer for a state: {source, small, waits}; waits: its picture comes with the answer. */
+/** The source of the viewer for a state: {source, waits}; waits: its picture comes with the answer. */
 export function viewerSource({ query, answer, shownQuery, busy }) {
   const { file } = query;
-  if (file && !kinds.has(file)) {
-    kinds.set(file, "");
-    noteKind(file);
-  }
+  if (file && !shown.has(file)) noteKind(file);
   const answered = Boolean(answer) && shownQuery === query;
-  const waits = Boolean(file) && !IN_BROWSER.includes(kinds.get(file)) && !answered && Boolean(busy) && last.key !== shownKey(query);
-  if (waits) return { source: null, small: "", waits };
+  const waits = Boolean(file) && !shown.get(file) && !answered && Boolean(busy) && last.key !== shownKey(query);
+  if (waits) return { source: null, waits };
   if (last.key !== shownKey(query)) {
     last = { key: shownKey(query), source: sourceOf(query) };
     if (query.image) loadStack(query.image, last);
   }
-  return { source: last.source, small: "", waits: false };
+  return { source: last.source, waits: false };
 }
 
 /** Make the series of an image of the collection the stack of the viewer. */

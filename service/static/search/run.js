@@ -129,7 +129,7 @@ export async function run() {
   const busy = (share) => signal.aborted || update({ busy: { share } });
   update({ busy: { share: query.file ? 0 : UPLOAD_PART }, problem: null, notice: "" });
   try {
-    const answer = await sendSearch(query, fields, { collection: collectionName(), facts: state.facts, signal, onProgress: (share) => busy(share * UPLOAD_PART) });
+    const answer = await sendSearch(query, fields, { collection: collectionName(), signal, onProgress: (share) => busy(share * UPLOAD_PART) });
     if (signal.aborted) return;
     update({ answer, fields, shownQuery: query, busy: null, members: new Map(), chosen: null });
     callParts("answer", answer, { query, signal });
@@ -155,7 +155,7 @@ export async function showMore(hit) {
   const whole = { ...hit, members: shown?.members ?? [], group: shown?.group ?? hit.group };
   try {
     const fields = { ...state.fields, include: ["cards"], group_size: nextSize(whole) };
-    const answer = await sendSearch(state.shownQuery, fields, { collection: collectionName(), facts: state.facts, signal: running.signal });
+    const answer = await sendSearch(state.shownQuery, fields, { collection: collectionName(), signal: running.signal });
     update({ members: new Map(state.members).set(hit.image_id, membersOf(whole, answer.results)) });
   } catch (error) {
     if (error.name !== "AbortError") showError(error);

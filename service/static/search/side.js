@@ -17,9 +17,9 @@ const isSingle = ({ query, facts }) => !query.files && !facts.of_series;
 function pictureOf(now) {
   const { query, busy } = now;
   if (query.text) return html`<p class="words-query"><small>${tr("Words")}</small>${query.text}</p>`;
-  const { source, small, waits } = viewerSource(now);
+  const { source, waits } = viewerSource(now);
   return html`<cbir-viewer tools=${isSingle(now) ? TOOLS : "window zoom measure"} label=${tr("The query image")} ${ref((viewer) => showSource(viewer, source))}></cbir-viewer>
-    ${waits ? html`<span class="waits">${small ? html`<img src=${small} alt="" />` : nothing}<span>${busy ? tr("Reading the picture …") : ""}</span></span>` : nothing}`;
+    ${waits ? html`<span class="waits"><span>${busy ? tr("Reading the picture …") : ""}</span></span>` : nothing}`;
 }
 
 const colour = ({ rest }, index) => (rest ? "rest" : index);
