@@ -14,6 +14,7 @@ from cbir.settings import Settings
 from cbir.store import Record
 from cbir.store.snapshot.derived_files import has_cells
 from cbir.system.features import features
+from service.access.caller import actor_name
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
 from service.languages import gettext
@@ -41,6 +42,7 @@ def index() -> tuple[str, HTTPStatus]:
         return unavailable_page(error)
     collection = searcher.collection
     facts = _facts(searcher, state.settings) | {
+        "caller": actor_name(),
         "collection": handle.name,
         "images": len(collection) if handle.is_indexed else len(collection.view()),
         "examples": _examples(searcher, handle.is_indexed),

@@ -72,7 +72,9 @@ test("the box takes ids, links, UIDs and words", () => {
   assert.equal(kindOf(`${here}/?image=${id}&k=3`, here).kind, "page");
   assert.deepEqual(kindOf(`${here}/v1/collections/my%20knees/images/${id}/thumbnail`, here), { kind: "image", collection: "my knees", id });
   assert.deepEqual(kindOf(`${here}/v1/images/${id}?collection=ct`, here), { kind: "image", collection: "ct", id });
-  assert.deepEqual(kindOf(`${here}/cases/12`, here), { kind: "other", path: "/cases/12" });
+  assert.deepEqual(kindOf(`${here}/cases/12`, here), { kind: "other", address: `${here}/cases/12` });
+  assert.deepEqual(kindOf(`${here}//elsewhere.org/a`, here), { kind: "other", address: `${here}//elsewhere.org/a` });
+  assert.equal(kindOf(`${here}/v1/images/%E0%A4%A`, here).id, "%E0%A4%A");
   assert.deepEqual(kindOf("https://elsewhere.org/a.png", here), { kind: "site", host: "elsewhere.org" });
   assert.equal(kindOf("1.2.840.113619.2.55.3", here).kind, "uid");
   assert.equal(kindOf("effusion on the left", here).kind, "words");

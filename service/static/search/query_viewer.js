@@ -64,7 +64,7 @@ function searchSlice(event) {
   const { slice, byUser, index } = event.detail;
   const { query } = state;
   clearTimeout(timer);
-  if (!byUser || !query || query.files) return;
+  if (!byUser || !query || query.files || (query.file && state.facts.of_series)) return; // of a series all of it is searched with
   timer = setTimeout(() => {
     if (query !== state.query) return;
     if (query.image) changePart({ image: slice.id, region: null });
@@ -95,14 +95,19 @@ export function regionParts({ region } = {}, { width, height } = {}) {
 
 const showRegion = (viewer) => (viewer.region = regionParts(state.query ?? {}, viewer.picture?.size));
 
-/** Show the region that the query has by now. */
-export const refreshRegion = () => queryViewer() && showRegion(queryViewer());
+let synced = {}; // {viewer, query} whose region and window were shown last
 
 /** Show a source in the viewer that is drawn; only another one, since a viewer goes to the slice of what it is given. */
 export function showSource(viewer, source) {
   if (!viewer) return;
   connect(viewer);
   if (viewer.source !== source) viewer.source = source;
+  const { query } = state;
+  if (synced.viewer === viewer && synced.query === query) return;
+  const before = synced.viewer === viewer ? synced.query.window : viewer.window;
+  synced = { viewer, query };
+  showRegion(viewer);
+  if (String(query.window ?? null) !== String(before ?? null)) viewer.changeWindow(query.window ?? null);
 }
 
 function connect(viewer) {
