@@ -8,6 +8,7 @@ from flask import Blueprint, render_template, request
 
 from cbir import rerank
 from cbir.errors import NotFound
+from cbir.rerank.parameters import PAPER, PRESET
 from cbir.rerank.several_examples import takes_several_examples
 from cbir.search import MAX_TEXT, Searcher, can_search_by_text
 from cbir.settings import Settings
@@ -92,6 +93,7 @@ def _rerankers(searcher: Searcher) -> list[dict[str, Any]]:
             "takes_judgements": takes_several_examples(choice),
             "parameters": choice.parameter_infos(),
             "defaults": rerank.get_tuned(choice.name, tuned, {}).parameters,
+            "paper": rerank.get(choice.name, **{PRESET: PAPER}).parameters if choice.paper else None,
         }
         for choice in rerank.RERANKERS
     ]

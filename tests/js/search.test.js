@@ -59,6 +59,13 @@ test("an address has what differs from the defaults, and gives it back", () => {
   assert.deepEqual(Object.entries(plain).filter(([, value]) => value), [["collection", "knees"], ["image", "a1"]]);
 });
 
+test("the values of a paper are a parameter in an address", () => {
+  const settings = { ...defaultSettings(facts), rerank: "eprf", parameters: { preset: "paper", P: 3 } };
+  const { rerank, parameters } = addressFields(state({ settings }), { image: "a1" });
+  assert.equal(parameters, "preset=paper;P=3");
+  assert.deepEqual(settingsOf({ rerank, parameters }, facts), settings);
+});
+
 test("addresses by hand stay within bounds", () => {
   assert.equal(settingsOf({ k: "100000" }, facts).k, 200);
   assert.equal(settingsOf({ k: "many" }, facts).k, 20);

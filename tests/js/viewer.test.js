@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { levelOf, levelTable, paintColours, paintGrey, windowInStep } from "./static/viewer/levels.js";
 import { ellipseText, lengthText, shifted, valuesIn } from "./static/viewer/measures.js";
 import { actualScale, FITTED, layoutOf, moved, toPane, toPicture, zoomed } from "./static/viewer/place.js";
-import { linkedIndex, linkOf, stepsOf } from "./static/viewer/stacks.js";
+import { linkedIndex, linkOf, slicesAhead, stepsOf } from "./static/viewer/stacks.js";
 
 const at = (positions, stack) => positions.map((position_mm) => ({ position_mm, stack }));
 
@@ -20,6 +20,13 @@ test("stacks are linked by as many mm from where they were linked", () => {
   assert.equal(linkedIndex(from, to), 5); // 10 mm are four slices of 2.5 mm
   assert.equal(linkedIndex({ ...from, index: 0 }, to), 0); // 5 mm back are two slices, and there is one
   assert.equal(linkedIndex({ ...from, index: 1 }, to), 1);
+});
+
+test("slices on both sides are loaded ahead, frames of one file are not", () => {
+  const slices = Array.from({ length: 5 }, (_, id) => ({ id }));
+  assert.deepEqual(slicesAhead(slices, 1).map(({ id }) => id), [2, 0, 3, 4]);
+  const file = {};
+  assert.deepEqual(slicesAhead([{ file, frame: 1 }, { file, frame: 2 }, { file: {} }], 0), [{ file: {} }]);
 });
 
 test("positions that fall count backwards", () => {

@@ -155,7 +155,9 @@ def test_frames_of_a_file(client: FlaskClient) -> None:
     assert (facts["frame"], facts["frames"]) == (2, 2)
 
 
-def test_nothing_without_the_file(folder: Path, tmp_path: Path) -> None:
+def test_no_values_without_the_file_and_no_picture_for_ever(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "ct.dcm").write_bytes(ct_file())
     cbir(
@@ -172,6 +174,13 @@ def test_nothing_without_the_file(folder: Path, tmp_path: Path) -> None:
     client = create_app(tmp_path / "own", settings.load()).test_client()
     (image,) = client.get("/v1/images").json["items"]
     assert "file" in problem(of_image(client, image["image_id"]), 410)
+    monkeypatch.setattr(Collection, "thumbnail", lambda *_: b"a JPEG")  # as received images have one
+    thumbnail = client.get(f"/v1/images/{image['image_id']}/picture")
+    assert thumbnail.mimetype == "image/jpeg"
+    (tmp_path / "images" / "ct.dcm").write_bytes(ct_file())  # a mounted folder is there again
+    known = {"If-None-Match": thumbnail.headers["ETag"]}
+    again = client.get(f"/v1/images/{image['image_id']}/picture", headers=known)
+    assert (again.status_code, again.mimetype) == (200, "image/png")
 
 
 def test_limited_callers_and_the_audit_log(folder: Path, by_format: dict[str, str], tmp_path: Path) -> None:

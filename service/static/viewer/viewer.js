@@ -45,10 +45,9 @@ import { EIGHT_BIT, tidy } from "./levels.js";
 import { framesOf, keyOf, loadPicture, loadValues, slicesOf } from "./picture_source.js";
 import { actualScale, FITTED, layoutOf, moved, zoomed } from "./place.js";
 import { drawShapes } from "./shapes.js";
-import { within } from "./stacks.js";
+import { slicesAhead, within } from "./stacks.js";
 import { ToolStrip } from "./tool_strip.js";
 
-const AHEAD = 3; // slices loaded before they are shown
 const RENDER_DELAY = 80; // ms from the last change of a window to its rendering by the service
 const measures = new Map(); // lists of shapes by the key of their picture
 
@@ -245,9 +244,7 @@ export class CbirViewer extends HTMLElement {
       if (!(error instanceof ApiError)) throw error;
       this.#fail(error, index);
     }
-    for (const at of [1, -1, 2, -2, AHEAD, -AHEAD].map((step) => index + step)) {
-      if (isCurrent() && this.index === index && this.slices[at]) loadPicture(this.slices[at], { valued: this.#valued }).catch(() => {});
-    }
+    if (isCurrent() && this.index === index) for (const each of slicesAhead(this.slices, index)) loadPicture(each, { valued: this.#valued }).catch(() => {});
     if (isCurrent() && this.index !== index) this.#load();
   }
 
