@@ -4,9 +4,11 @@ import { record } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
 import { state, update } from "../page_state.js";
 import { tr } from "../translate.js";
+import { EIGHT_BIT } from "../viewer/levels.js";
 import { seriesOf } from "../viewer/picture_source.js";
 import { changePart, collectionName } from "./run.js";
 
+const WINDOWED = ["dicom", "nifti"]; // formats that are searched in a window
 const SEARCH_DELAY = 400; // ms from the last step through a stack to its search
 
 const shown = new WeakMap(); // whether the browser shows a file by itself; else it waits for the values of its answer
@@ -83,8 +85,9 @@ function searchRegion({ detail, target }) {
 
 /** A window changes the picture alone, until the user searches in it. */
 function noteWindow({ detail }) {
-  const { query, facts } = state;
-  const searchable = query.file && !query.files && !facts.of_series && detail.picture?.windowing;
+  const { query, facts, answer, shownQuery } = state;
+  const hasWindow = detail.picture && detail.picture.windowing !== EIGHT_BIT && WINDOWED.includes(answer?.query.format);
+  const searchable = query.file && query.file === shownQuery?.file && !query.files && !facts.of_series && hasWindow;
   update({ otherWindow: searchable && String(detail.window) !== String(query.window ?? null) ? { window: detail.window } : null });
 }
 

@@ -99,7 +99,7 @@ export function pictureOf(facts, buffer) {
     body: { width: facts.width, height: facts.height },
     factor: facts.width / facts.image_width,
     ...{ spacing: facts.spacing, modality: facts.modality, unit: facts.unit, frames: facts.frames },
-    ...{ type: facts.type, slope: facts.slope, intercept: facts.intercept, inverted: facts.inverted, linear: facts.linear },
+    ...{ type: facts.type, slope: facts.slope, intercept: facts.intercept, inverted: facts.inverted, linear: facts.linear, exact: facts.exact },
     windowing: window ? { window, values: [facts.least, facts.greatest] } : EIGHT_BIT,
     rendered: false,
     bitmap: null,
