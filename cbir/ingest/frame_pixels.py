@@ -20,8 +20,8 @@ class FramePixels:
 
     data: rows from the top, little-endian. type: uint8, int16 or uint16 for grey, rgb8 for colours. width, height: of
     the data. slope, intercept: a value is slope * number + intercept. image_width, image_height: of the frame in its
-    file. region: its part that the data show. exact: the window goes from center - width / 2 to center + width / 2, as
-    for NIfTI; else it is one of DICOM, LINEAR. The others are those of `Image`.
+    file. region: its part that the data show. exact: windows go from center - width / 2 to center + width / 2, as for
+    NIfTI; else they are those of DICOM, LINEAR. The others are those of `Image`.
     """
 
     data: bytes

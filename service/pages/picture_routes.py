@@ -52,8 +52,8 @@ class PictureParameters(CollectionParameters):
 def get_picture(image_id: ImageIdInPath) -> Response:
     """Return an image as PNG of at most 1024 pixels a side.
 
-    It is rendered from the image's file; without the file it is the thumbnail, a JPEG, or comes from the archive. A region is
-    cut from the file at full resolution, and is not available without the file; nor is a window. Headers
+    It is rendered from the image's file; without the file it is the thumbnail, a JPEG, or comes from the archive. A
+    region is cut from the file at full resolution, and is not available without the file; nor is a window. Headers
     of a picture from the file are those of `/v1/render`. With `pixels` it is the values of the file's pixels.
     """
     state = current_state()

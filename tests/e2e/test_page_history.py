@@ -1,4 +1,4 @@
-"""What the page shows belongs to the query that it shows: while another answer is awaited, after an error, back and reloaded."""
+"""What the page says is of the query that it shows: while an answer is awaited, after an error, back and reloaded."""
 
 from pathlib import Path
 

@@ -148,10 +148,14 @@ def test_pictures_have_bytes(client: FlaskClient, by_format: dict[str, str]) -> 
     assert (facts["type"], facts["photometric"], facts["window"]) == ("rgb8", "RGB", None)
 
 
-def test_windows_of_dicom_and_of_volumes(client: FlaskClient, by_format: dict[str, str], tmp_path: Path) -> None:
+def test_windows_of_dicom_and_of_volumes(
+    client: FlaskClient, by_format: dict[str, str], tmp_path: Path
+) -> None:
     """A volume may have values from 0 to 1, of which a window of DICOM, which ends 1 earlier, shows nothing."""
     assert read(of_image(client, by_format["dicom"]))[0]["exact"] is False
-    write_nifti(tmp_path / "a.nii", np.linspace(0, 1, 4096, dtype=np.float32).reshape(16, 16, 16), (1.0, 1.0, 1.0))
+    write_nifti(
+        tmp_path / "a.nii", np.linspace(0, 1, 4096, dtype=np.float32).reshape(16, 16, 16), (1.0, 1.0, 1.0)
+    )
     facts, _ = read(of_upload(client, (tmp_path / "a.nii").read_bytes()))
     assert facts["exact"] is True
     assert facts["window"]["width"] < 1
