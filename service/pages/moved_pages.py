@@ -14,6 +14,7 @@ MOVED = {
     "/cohorts": "/saved/cohorts",
     "/audit": "/quality",
     "/quarantine": "/quality#quarantine",
+    "/study": "/studies",  # the list alone: a study is still below /study
 }
 LISTS = {"/saved/cases": "/saved", "/saved/cohorts": "/saved#cohorts"}  # pages that list what is below these
 

@@ -17,6 +17,7 @@ PAGES: Mapping[
         "search/search.css",
         "search/search.js",
     ),
+    "admin": ("page.css", "admin/admin.css", "admin/admin.js"),
 }
 
 

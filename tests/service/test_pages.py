@@ -16,7 +16,6 @@ from tests.service.conftest import facts_of
 
 SERVICE = Path(service.__file__).parent
 STATIC = [SERVICE / "static", *sorted((SERVICE / "features").rglob("static"))]
-STATIC.remove(SERVICE / "features" / "annotate" / "static")  # of a server of its own
 STATIC_FILES = {
     path.relative_to(folder).as_posix(): path
     for folder in STATIC
@@ -42,6 +41,7 @@ def test_page_knows_the_collection(client: FlaskClient, ids: list[str]) -> None:
     facts = facts_of(page)
     assert facts["images"] == len(ids)
     assert facts["profile"] == "huang2012"
+    assert facts["caller"] == "service"  # without tokens
     assert {"label", "severity"} <= set(facts["label_keys"])
     assert sorted(facts["filters"]["label"]) == [["even", 15], ["odd", 15]]
     assert "Not a medical device" in page
@@ -55,6 +55,8 @@ def test_every_reranker_is_explained(client: FlaskClient) -> None:
         assert told[name]["description"] == reranker.description
         assert told[name]["title"] == reranker.title
         assert set(told[name]["defaults"]) == {each["name"] for each in told[name]["parameters"]}
+        paper = rerank.get(name, preset="paper").parameters if reranker.paper else None
+        assert told[name]["paper"] == paper
 
 
 def test_nothing_inline_and_nothing_from_elsewhere(client: FlaskClient) -> None:
