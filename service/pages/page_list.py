@@ -11,11 +11,13 @@ PAGES: Mapping[
 ] = {  # files of the core, below static; a page's own module is the last one
     "search": (
         "page.css",
+        "card.css",
         "viewer/viewer.css",
         "viewer/reading.css",
         "search/search.css",
         "search/search.js",
     ),
+    "browse": ("page.css", "card.css", "viewer/viewer.css", "browse/browse.css", "browse/browse.js"),
 }
 
 

@@ -26,9 +26,10 @@ const TITLES = {
   503: tr("The collection is currently unavailable"),
 };
 
-/** The address of something of a collection: below /v1, or of the default collection for "". */
+/** The address of something of a collection: below /v1, or of the default collection for "". Lists are repeated, empty values left out. */
 export function addressIn(collection, path, fields = {}) {
-  const query = new URLSearchParams(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null && value !== "")).toString();
+  const pairs = Object.entries(fields).flatMap(([name, value]) => [value].flat().map((each) => [name, each]));
+  const query = new URLSearchParams(pairs.filter(([, value]) => value !== undefined && value !== null && value !== "")).toString();
   return `/v1/${collection ? `collections/${encodeURIComponent(collection)}/` : ""}${path}${query && `?${query}`}`;
 }
 

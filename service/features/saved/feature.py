@@ -15,8 +15,7 @@ FEATURE = Feature(
         "service.features.saved.page:COHORTS_PAGE",
     ),
     package="service.features.saved",
-    page_parts={"gallery.head": "gallery_head.html", "gallery.selection": "find_all_button.html"},
-    page_modules={"search": ("saved_search.js",)},
+    page_modules={"search": ("saved_search.js",), "browse": ("cohorts/chosen_start.js",)},
     tables=(
         "service.features.saved.cases.tables",
         "service.features.saved.cohorts.tables",
