@@ -182,7 +182,7 @@ function beside(now) {
   return html`<section class="beside map" id="map" aria-label=${tr("Map")} aria-busy=${phase === "failed" || (phase === "ready" && now.map.groups) ? nothing : "true"} ?hidden=${!shown} data-mode=${mode}>
     <div class="bar"><select id="colour-key" aria-label=${tr("Colour by")} autocomplete="off" @change=${({ target }) => chooseKey(target.value)}>${[...keysOf(now), ""].map((each) => html`<option value=${each} .selected=${each === key}>${each || tr("no label")}</option>`)}</select>
       <fieldset class="switch"><legend class="unseen">${tr("Dragging on the map")}</legend>${Object.entries(modes).map(([name, title]) => html`<label><input type="radio" name="mode" value=${name} .checked=${name === mode} @change=${() => put({ mode: name })} /><span>${title}</span></label>`)}</fieldset>
-      <span role="group" aria-label=${tr("Zoom")}>${zoom("+", tr("Zoom in"), () => view.zoom(1.6))}${zoom("−", tr("Zoom out"), () => view.zoom(1 / 1.6))}${zoom("⤢", tr("Whole map"), () => view.showAll())}</span></div>
+      <span role="group" aria-label=${tr("Zoom")}>${zoom("+", tr("Zoom in"), () => view.zoom(1.6))}${zoom("−", tr("Zoom out"), () => view.zoom(1 / 1.6))}${zoom("⤢", tr("Whole map"), () => view.showAll())}${zoom("×", tr("Close"), hide)}</span></div>
     ${progress(now.map)}
     <div class="map-stage"><canvas id="points" aria-hidden="true"></canvas><canvas id="overlay" tabindex="0" role="application" aria-label=${tr("Map: arrow keys move, plus and minus zoom, Enter opens the image in the middle")} aria-describedby="middle" ${ref(connect)}></canvas><div class="preview" hidden></div></div>
     ${legend(now)}
@@ -190,14 +190,22 @@ function beside(now) {
     <p class="unseen" id="middle" role="status">${middle}</p></section>`;
 }
 
+function hide() {
+  put({ shown: false });
+  if (isWide.matches) remember("map", "hidden");
+}
+
+async function show() {
+  if (isWide.matches) remember("map", "shown");
+  const opened = open();
+  await Promise.resolve(); // drawn now
+  if (!isWide.matches) document.getElementById("map").scrollIntoView({ block: "center" });
+  await opened;
+}
+
 function tools({ map: { shown, phase }, facts }) {
-  const press = () => {
-    if (isWide.matches) remember("map", shown ? "hidden" : "shown");
-    if (shown) put({ shown: false });
-    else open();
-  };
   const isComputed = facts.parts.map.computed || phase === "ready";
-  return html`<button class="pill ${shown ? "on" : ""}" type="button" id="map-switch" aria-pressed=${String(shown)} title=${isComputed ? "" : tr("There is no map of this collection yet.")} @click=${press}>${isComputed || shown ? tr("Map") : tr("Compute the map")}</button>`;
+  return html`<button class="pill ${shown ? "on" : ""}" type="button" id="map-switch" aria-pressed=${String(shown)} title=${isComputed ? "" : tr("There is no map of this collection yet.")} @click=${shown ? hide : show}>${isComputed || shown ? tr("Map") : tr("Compute the map")}</button>`;
 }
 
 const chips = ({ others }) => (others.area ? html`<button class="pill on" type="button" aria-label=${tr("Show all images again")} @click=${() => change({ others: { ...others, area: "" } })}>${tr("Chosen on the map")} ×</button>` : nothing);

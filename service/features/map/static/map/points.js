@@ -44,7 +44,10 @@ async function loadAll() {
 /** The values of a label {values, codes}, a code for each point; -1, and all of key "", without it. */
 export async function labelsOf(key) {
   if (!key) return { values: [], codes: points.all.map(() => -1) };
-  if (!labels.has(key)) labels.set(key, load(`map/labels/${encodeURIComponent(key)}`));
+  if (!labels.has(key)) {
+    labels.set(key, load(`map/labels/${encodeURIComponent(key)}`));
+    labels.get(key).catch(() => labels.delete(key));
+  }
   const answer = await labels.get(key);
   if (answer.generation === points.generation) return answer;
   await loadPoints(true); // the collection has changed in between
