@@ -85,3 +85,14 @@ export function form(query) {
 export async function record({ collection, id }, signal) {
   return (await request(imageAddress(collection, id), { signal })).json();
 }
+
+/** Load all images of a study, or of one of its series, in their order, with their cards. */
+export async function slicesOf(collection, { study, series }, signal) {
+  const items = [];
+  for (let cursor = ""; cursor !== null; ) {
+    const page = await (await request(addressIn(collection, "images", { study, series, sort: "slices", cards: true, limit: 1000, cursor }), { signal })).json();
+    items.push(...page.items);
+    cursor = page.next;
+  }
+  return items;
+}

@@ -1,10 +1,9 @@
 // Requests of Browse.
 
-import { addressIn, imageAddress, jsonBody, request } from "../api.js";
+import { addressIn, imageAddress, jsonBody, request, slicesOf } from "../api.js";
 import { state } from "../page_state.js";
 
 export const MAX_SET = 10_000; // images of a request
-const MAX_PAGE = 1000;
 
 const send = (path, fields, options = {}) => request(addressIn(state.facts.collection, path, fields), options);
 
@@ -15,15 +14,7 @@ export const load = async (path, fields, signal, body) => (await send(path, fiel
 export const images = (params, signal) => load("images", { cards: true, ...params }, signal);
 
 /** Load all images of a study, or of one of its series, in their order. */
-export async function slices({ study, series }) {
-  const items = [];
-  for (let cursor = ""; cursor !== null; ) {
-    const page = await images({ study, series, sort: "slices", limit: MAX_PAGE, cursor });
-    items.push(...page.items);
-    cursor = page.next;
-  }
-  return items;
-}
+export const slices = (uids) => slicesOf(state.facts.collection, uids);
 
 /** Load the record of an image. */
 export const record = async (id) => (await request(imageAddress(state.facts.collection, id, "", { cards: true }), {})).json();
