@@ -87,7 +87,7 @@ export async function record({ collection, id }, signal) {
 }
 
 /** Load all images of a study, or of one of its series, in their order, with their cards. */
-export async function slicesOf(collection, { study, series }, signal) {
+export async function seriesImages(collection, { study, series }, signal) {
   const items = [];
   for (let cursor = ""; cursor !== null; ) {
     const page = await (await request(addressIn(collection, "images", { study, series, sort: "slices", cards: true, limit: 1000, cursor }), { signal })).json();

@@ -1,6 +1,6 @@
 // Requests of Browse.
 
-import { addressIn, imageAddress, jsonBody, request, slicesOf } from "../api.js";
+import { addressIn, imageAddress, jsonBody, request, seriesImages } from "../api.js";
 import { state } from "../page_state.js";
 
 export const MAX_SET = 10_000; // images of a request
@@ -14,7 +14,7 @@ export const load = async (path, fields, signal, body) => (await send(path, fiel
 export const images = (params, signal) => load("images", { cards: true, ...params }, signal);
 
 /** Load all images of a study, or of one of its series, in their order. */
-export const slices = (uids) => slicesOf(state.facts.collection, uids);
+export const slices = (uids) => seriesImages(state.facts.collection, uids);
 
 /** Load the record of an image. */
 export const record = async (id) => (await request(imageAddress(state.facts.collection, id, "", { cards: true }), {})).json();

@@ -1,6 +1,6 @@
 // Dragging to the left and right over the picture of a card goes through its series.
 
-import { imageAddress, slicesOf } from "../api.js";
+import { imageAddress, seriesImages } from "../api.js";
 import { state, update } from "../page_state.js";
 import { collectionName, shownHits } from "./run.js";
 
@@ -12,7 +12,7 @@ let drag = null; // {hit, x, index, width, moved}
 /** The ids of the images of a series in their order. */
 function stackOf({ dicom }) {
   if (!stacks.has(dicom.series)) {
-    const loading = slicesOf(collectionName(), dicom).then((items) => items.map(({ image_id }) => image_id));
+    const loading = seriesImages(collectionName(), dicom).then((items) => items.map(({ image_id }) => image_id));
     loading.catch(() => stacks.delete(dicom.series));
     stacks.set(dicom.series, loading);
   }

@@ -1,6 +1,6 @@
 // Pictures for viewers, of files and of images of the service, kept while they may be shown again.
 
-import { ApiError, imageAddress, request, slicesOf } from "../api.js";
+import { ApiError, imageAddress, request, seriesImages } from "../api.js";
 import { fileKind } from "../file_kind.js";
 import { imageFacts } from "../image_facts.js";
 import { EIGHT_BIT } from "./levels.js";
@@ -152,7 +152,7 @@ export function keepValues(slice, { facts, data }) {
 /** The stack of the series of an image of the collection, as a source; null if it is alone. */
 export async function seriesOf({ collection, id }, { study, series }, signal) {
   if (!series) return null;
-  const items = await slicesOf(collection, { study, series }, signal);
+  const items = await seriesImages(collection, { study, series }, signal);
   const slices = items.map(({ image_id, card }) => ({ id: image_id, position_mm: card?.slice?.position_mm, stack: card?.slice?.stack }));
   const index = slices.findIndex((slice) => slice.id === id);
   return slices.length > 1 && index >= 0 ? { kind: "stack", collection, slices, index } : null;

@@ -75,7 +75,7 @@ def images(page: sync_api.Page, count: int) -> None:
 def test_a_lasso_filters_the_images_and_counts(map_page: sync_api.Page) -> None:
     count = total(map_page)
     lasso(map_page, right=0.5)
-    chip = map_page.get_by_role("button", name="Show all images again")
+    chip = map_page.get_by_role("button", name="Chosen on the map")
     chip.wait_for()
     until(map_page, f"Number.parseInt(document.getElementById('total').textContent) < {count}")
     chosen = total(map_page)
@@ -99,7 +99,7 @@ def test_a_lasso_filters_the_images_and_counts(map_page: sync_api.Page) -> None:
 def test_a_rectangle_around_all_leaves_all(map_page: sync_api.Page) -> None:
     count = total(map_page)
     lasso(map_page, "Rectangle")
-    map_page.get_by_role("button", name="Show all images again").wait_for()
+    map_page.get_by_role("button", name="Chosen on the map").wait_for()
     images(map_page, count)
     map_page.locator("#grid").focus()
     map_page.keyboard.press("Control+a")

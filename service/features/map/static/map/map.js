@@ -208,7 +208,7 @@ function tools({ map: { shown, phase }, facts }) {
   return html`<button class="pill ${shown ? "on" : ""}" type="button" id="map-switch" aria-pressed=${String(shown)} title=${isComputed ? "" : tr("There is no map of this collection yet.")} @click=${shown ? hide : show}>${isComputed || shown ? tr("Map") : tr("Compute the map")}</button>`;
 }
 
-const chips = ({ others }) => (others.area ? html`<button class="pill on" type="button" aria-label=${tr("Show all images again")} @click=${() => change({ others: { ...others, area: "" } })}>${tr("Chosen on the map")} ×</button>` : nothing);
+const chips = ({ others }) => (others.area ? html`<button class="pill on" type="button" title=${tr("Show all images again")} @click=${() => change({ others: { ...others, area: "" } })}>${tr("Chosen on the map")} ×</button>` : nothing);
 
 function install() {
   const isAsked = OF_ADDRESS.some((name) => state.others[name]);
