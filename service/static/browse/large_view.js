@@ -3,7 +3,7 @@
 import { titleOf } from "../card_words.js";
 import { state, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
-import { html, nothing } from "../vendor/lit.js";
+import { html, live, nothing } from "../vendor/lit.js";
 import "../viewer/viewer.js";
 import { attempt, change } from "./listing.js";
 import { record, searchAddress, slices } from "./requests.js";
@@ -75,6 +75,6 @@ export function largeView({ large }) {
       <div class="buttons">${large?.item ? html`${step(-1, "←", tr("Previous image"))}${step(1, "→", tr("Next image"))}` : nothing}
         ${item ? html`<a class="button small primary" href=${searchAddress([item.image_id])}>${tr("Search with this image")}</a>` : nothing}
         <button class="button small" type="button" @click=${closed}>${tr("Close")}</button></div></header>
-    <cbir-viewer id="large-viewer" tools="window zoom measure" wheel-zooms .label=${title} .source=${large?.source ?? null}
+    <cbir-viewer id="large-viewer" tools="window zoom measure" wheel-zooms .label=${title} .source=${live(large?.source ?? null)}
       @cbir-slice=${({ detail }) => state.large && update({ large: { ...state.large, index: detail.index } })}></cbir-viewer></dialog>`;
 }
