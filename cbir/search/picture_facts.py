@@ -65,7 +65,7 @@ class PixelFacts(PictureFacts):
         examples=["int16"],
     )
     width: int = Field(description="Numbers of a row.", examples=[512])
-    height: int = Field(description="Rows.", examples=[512])
+    height: int = Field(description="Number of rows.", examples=[512])
     slope: float = Field(description="A value is slope * number + intercept.", examples=[1.0])
     intercept: float = Field(description="See `slope`.", examples=[-1024.0])
     unit: str = Field(description="HU, or empty for an unknown unit.", examples=["HU"])
@@ -73,6 +73,12 @@ class PixelFacts(PictureFacts):
     linear: bool = Field(
         description="Whether `window` shows them as the rendered picture; false where that is by a table or curve.",
         examples=[True],
+    )
+    exact: bool = Field(
+        default=False,
+        description="Whether windows go from center - width / 2 to center + width / 2, as for NIfTI; else they are "
+        "those of DICOM (LINEAR, PS3.3, C.11.2.1.2), which end 1 earlier.",
+        examples=[False],
     )
     photometric: str = Field(description="MONOCHROME1, MONOCHROME2 or RGB.", examples=["MONOCHROME2"])
     region: list[int] = Field(

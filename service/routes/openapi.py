@@ -173,6 +173,8 @@ def _operation(
         | {"description": STATUS_DESCRIPTIONS[status]}
         for status, model in operation.responses.items()
     }
+    for media in operation.other_media:
+        responses["200"]["content"] |= _response(media, None, schemas)["content"]
     failures = sorted({*COMMON_PROBLEMS, *operation.problems, *_implied_problems(rule, operation)})
     described["responses"] = responses | {
         str(status): {"$ref": f"#/components/responses/{status}"} for status in failures

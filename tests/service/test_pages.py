@@ -50,6 +50,7 @@ def test_page_knows_the_collection(client: FlaskClient, ids: list[str]) -> None:
     facts = facts_of(page)
     assert facts["images"] == len(ids)
     assert facts["profile"] == "huang2012"
+    assert facts["caller"] == "service"  # without tokens
     assert {"label", "severity"} <= set(facts["label_keys"])
     assert sorted(facts["filters"]["label"]) == [["even", 15], ["odd", 15]]
     assert "Not a medical device" in page
@@ -63,6 +64,8 @@ def test_every_reranker_is_explained(client: FlaskClient) -> None:
         assert told[name]["description"] == reranker.description
         assert told[name]["title"] == reranker.title
         assert set(told[name]["defaults"]) == {each["name"] for each in told[name]["parameters"]}
+        paper = rerank.get(name, preset="paper").parameters if reranker.paper else None
+        assert told[name]["paper"] == paper
 
 
 def test_nothing_inline_and_nothing_from_elsewhere(client: FlaskClient) -> None:

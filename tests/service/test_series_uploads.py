@@ -17,7 +17,7 @@ from service.collections.app_state import current_state
 from tests.cbir.images.synthetic_series import stack, write_nifti, write_series
 from tests.indexer.block_means import write_block_means
 from tests.indexer.commands import index
-from tests.service.conftest import problem
+from tests.service.conftest import page_facts, problem
 
 SHAPE, SPACING = (24, 24, 24), (10.0, 10.0, 10.0)
 BODIES = range(1, 5)
@@ -155,9 +155,7 @@ def test_bomb_is_refused(client):
 
 
 def test_the_page_takes_a_series_and_shows_its_middle_slice(client, scans):
-    page = client.get("/").text
-    assert "Drop a CT series here" in page
-    assert "data-series>" in page
+    assert page_facts(client)["of_series"] is True
     slices = write_series(scans / "more", stack(SHAPE, SPACING, 1), SPACING, uid="1.2.7", order_seed=3)
     shown = client.post("/v1/render", data=zipped(scans / "more"), content_type="application/zip")
     middle = client.post(
@@ -177,3 +175,18 @@ def test_archives_and_volumes_of_other_collections(client, indexed, scans):
     """A collection of single images says what to do with an archive."""
     other = create_app(indexed, settings.load()).test_client()
     assert "is a ZIP archive; unpack it" in problem(send(other, zipped(scans / "images" / "body1")), 422)
+
+
+@pytest.mark.parametrize("form", ["zip", "nifti"])
+def test_one_upload_has_the_middle_slice_and_the_vector(client, scans, tmp_path, form):
+    """Later searches need no file; the archive may have hundreds of MiB."""
+    data = zipped(scans / "images" / "body2")
+    if form == "nifti":
+        write_nifti(tmp_path / "a.nii", stack(SHAPE, SPACING, 2), SPACING)
+        data = (tmp_path / "a.nii").read_bytes()
+    first = send(client, data, include=["pixels", "vector", "cards"])
+    query = first.json["query"]
+    assert query["pixels"]["facts"]["type"] == "int16"
+    assert query["pixels"]["facts"]["image_width"] == SHAPE[2]
+    body = {name: query[name] for name in ("vector", "profile", "origin")}
+    assert results(client.post("/v1/search", json=body | {"rerank": "none"})) == results(first)
