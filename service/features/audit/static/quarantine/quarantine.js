@@ -77,7 +77,7 @@ async function load(cursor) {
     if (cursor) byId("list").append(...cards);
     else byId("list").replaceChildren(...cards);
     next = page.next;
-    byId("more").hidden = !next;
+    byId("load-more").hidden = !next;
     byId("problem").hidden = true;
     count();
   } catch (error) {
@@ -85,6 +85,6 @@ async function load(cursor) {
   }
 }
 
-byId("more").addEventListener("click", () => load(next));
+byId("load-more").addEventListener("click", () => load(next));
 byId("retry").addEventListener("click", () => load());
 load();

@@ -41,7 +41,7 @@ function show() {
   );
   byId("list").replaceChildren(...items);
   byId("none").hidden = Boolean(items.length || next);
-  byId("more").hidden = !next;
+  byId("load-more").hidden = !next;
   byId("status").textContent = trn("{count} case", "{count} cases", items.length);
 }
 
@@ -49,7 +49,7 @@ byId("words").addEventListener("input", () => {
   clearTimeout(timer);
   timer = setTimeout(() => load(), DELAY);
 });
-byId("more").addEventListener("click", () => load(next));
+byId("load-more").addEventListener("click", () => load(next));
 byId("retry").addEventListener("click", () => load());
 byId("list").addEventListener("click", (event) => {
   const id = event.target.closest("[data-remove]")?.dataset.remove;

@@ -35,7 +35,7 @@ function show() {
   );
   byId("list").replaceChildren(...items);
   byId("none").hidden = Boolean(items.length || next);
-  byId("more").hidden = !next;
+  byId("load-more").hidden = !next;
   byId("status").textContent = trn("{count} cohort", "{count} cohorts", items.length);
 }
 
@@ -85,7 +85,7 @@ byId("begin-cancel").addEventListener("click", () => {
   forgetStart();
   showStart();
 });
-byId("more").addEventListener("click", () => load(next));
+byId("load-more").addEventListener("click", () => load(next));
 byId("retry").addEventListener("click", () => load());
 byId("list").addEventListener("click", (event) => {
   const id = event.target.closest("[data-remove]")?.dataset.remove;
