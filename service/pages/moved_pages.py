@@ -14,6 +14,7 @@ MOVED = {
     "/cohorts": "/saved/cohorts",
     "/audit": "/quality",
     "/quarantine": "/quality",
+    "/study": "/studies",  # the list alone: a study is still below /study
 }
 LISTS = {"/saved/cases": "/saved", "/saved/cohorts": "/saved"}  # pages that list what is below these
 

@@ -18,6 +18,7 @@ PAGES: Mapping[
         "search/search.js",
     ),
     "browse": ("page.css", "card.css", "viewer/viewer.css", "browse/browse.css", "browse/browse.js"),
+    "admin": ("page.css", "admin/admin.css", "admin/admin.js"),
 }
 
 

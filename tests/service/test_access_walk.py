@@ -49,6 +49,7 @@ PAGES = (
     "/similar?study={study}&level=instance&limit=100",
     "/docs",
     "/login",
+    "/studies",
 )
 
 

@@ -17,7 +17,6 @@ from service.app import create_app
 
 SERVICE = Path(service.__file__).parent
 STATIC = [SERVICE / "static", *sorted((SERVICE / "features").rglob("static"))]
-STATIC.remove(SERVICE / "features" / "annotate" / "static")  # of a server of its own
 STATIC_FILES = {
     path.relative_to(folder).as_posix(): path
     for folder in STATIC
