@@ -17,6 +17,7 @@ PAGES: Mapping[
         "search/search.css",
         "search/search.js",
     ),
+    "browse": ("page.css", "card.css", "viewer/viewer.css", "browse/browse.css", "browse/browse.js"),
     "admin": ("page.css", "admin/admin.css", "admin/admin.js"),
 }
 

@@ -26,9 +26,10 @@ const TITLES = {
   503: tr("The collection is currently unavailable"),
 };
 
-/** The address of something of a collection: below /v1, or of the default collection for "". */
+/** The address of something of a collection: below /v1, or of the default collection for "". Lists are repeated, empty values left out. */
 export function addressIn(collection, path, fields = {}) {
-  const query = new URLSearchParams(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null && value !== "")).toString();
+  const pairs = Object.entries(fields).flatMap(([name, value]) => [value].flat().map((each) => [name, each]));
+  const query = new URLSearchParams(pairs.filter(([, value]) => value !== undefined && value !== null && value !== "")).toString();
   return `/v1/${collection ? `collections/${encodeURIComponent(collection)}/` : ""}${path}${query && `?${query}`}`;
 }
 
@@ -88,4 +89,15 @@ export function form(query) {
 /** Load the record of an image of a collection. */
 export async function record({ collection, id }, signal) {
   return (await request(imageAddress(collection, id), { signal })).json();
+}
+
+/** Load all images of a study, or of one of its series, in their order, with their cards. */
+export async function seriesImages(collection, { study, series }, signal) {
+  const items = [];
+  for (let cursor = ""; cursor !== null; ) {
+    const page = await (await request(addressIn(collection, "images", { study, series, sort: "slices", cards: true, limit: 1000, cursor }), { signal })).json();
+    items.push(...page.items);
+    cursor = page.next;
+  }
+  return items;
 }

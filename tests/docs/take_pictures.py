@@ -42,7 +42,7 @@ def compare(page: sync_api.Page, query: Path) -> None:
 
 def gallery(page: sync_api.Page, query: Path) -> None:
     """Choose a label in the gallery and select images."""
-    page.goto("/gallery")
+    page.goto("/browse")
     page.locator("img").nth(5).evaluate("image => image.decode()")
 
 

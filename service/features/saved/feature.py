@@ -12,7 +12,6 @@ FEATURE = Feature(
     access="service.features.saved.page:RULES",
     menu=("service.features.saved.page:MENU_PAGE",),
     package="service.features.saved",
-    page_parts={"gallery.head": "gallery_head.html", "gallery.selection": "find_all_button.html"},
     pages={
         "saved": (
             "page.css",
@@ -23,7 +22,7 @@ FEATURE = Feature(
             "saved/saved.js",
         )
     },
-    page_modules={"search": ("saved_search.js",)},
+    page_modules={"search": ("saved_search.js",), "browse": ("cohorts/chosen_start.js",)},
     tables=(
         "service.features.saved.cases.tables",
         "service.features.saved.cohorts.tables",

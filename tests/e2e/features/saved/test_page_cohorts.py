@@ -64,13 +64,13 @@ def test_judging_by_keys_and_taps_undoing_and_exporting(
     assert Path(download.value.path()).read_text().count(",no,") > 20
 
 
-def test_a_selection_of_the_gallery_begins_a_cohort_that_is_changed_and_deleted(
+def test_a_selection_of_browse_begins_a_cohort_that_is_changed_and_deleted(
     page: sync_api.Page, served: Served
 ) -> None:
-    page.goto(f"{served.address}/gallery")
-    page.locator(".tile").first.click()
+    page.goto(f"{served.address}/browse")
+    page.locator(".tile").first.click(modifiers=["Control"])
     page.locator("#find-all").click()
-    page.locator("#begin-title").fill("From the gallery")
+    page.locator("#begin-title").fill("From Browse")
     page.locator("#begin-confirm").click()
     page.locator("#grid .card").first.wait_for()
     page.locator("#title").fill("Renamed")

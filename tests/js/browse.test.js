@@ -1,40 +1,46 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import * as filters from "./static/gallery/filter_state.js";
-import { movedPosition, visibleTiles } from "./static/gallery/grid_window.js";
-import { ImagePages } from "./static/gallery/image_pages.js";
-import { Selection } from "./static/gallery/selection.js";
-import { wordsOf } from "./static/gallery/tile_words.js";
+import * as conditions from "./static/browse/conditions.js";
+import { movedPosition, visibleTiles } from "./static/browse/grid_window.js";
+import { ImagePages } from "./static/browse/image_pages.js";
+import { Selection } from "./static/browse/selection.js";
 
 test("an address has the whole state, and gives it back", () => {
-  const state = { where: ["a=b & c", "grade>=1"], sort: "-label:grade", view: "images", study: "", series: "" };
-  const text = filters.write(state, "knees");
+  const state = { where: ["a=b & c", "grade>=1"], sort: "-label:grade", view: "images", study: "", series: "", others: { key: "label", hits: "ab,cd" } };
+  const text = conditions.write(state, "knees");
   assert.match(text, /^\?collection=knees&/);
-  assert.deepEqual(filters.read(text), state);
-  const usual = { where: [], sort: "newest", view: "images", study: "", series: "" };
-  assert.deepEqual(filters.read("?view=nonsense&where="), usual);
-  assert.equal(filters.write(usual, ""), "/gallery");
+  assert.deepEqual(conditions.read(text), state);
+  const usual = { where: [], sort: "newest", view: "images", study: "", series: "", others: {} };
+  assert.deepEqual(conditions.read("?view=nonsense&where=&lang=de&chosen=1"), usual);
+  assert.equal(conditions.write(usual, ""), "/browse");
 });
 
 test("values of a key are chosen and dropped", () => {
-  const once = filters.toggleValue(["x=1"], "a", "b=c");
+  const once = conditions.toggle(["x=1"], "a=b=c");
   assert.deepEqual(once, ["x=1", "a=b=c"]);
-  assert.deepEqual(filters.valuesOf(once, "a"), ["b=c"]);
-  assert.deepEqual(filters.valuesOf(["a!=b", "ab=c", "a?"], "a"), []);
-  assert.deepEqual(filters.toggleValue(once, "a", "b=c"), ["x=1"]);
+  assert.deepEqual(conditions.valuesOf(once, "a"), ["b=c"]);
+  assert.deepEqual(conditions.valuesOf(["a!=b", "ab=c", "a?"], "a"), []);
+  assert.deepEqual(conditions.toggle(once, "a=b=c"), ["x=1"]);
 });
 
 test("limits of a key replace its earlier ones", () => {
-  const where = filters.withRange(["x=1", "grade>=1", "grade=3"], "grade", { minimum: "2", maximum: "4" });
+  const where = conditions.withRange(["x=1", "grade>=1", "grade=3"], "grade", { minimum: "2", maximum: "4" });
   assert.deepEqual(where, ["x=1", "grade=3", "grade>=2", "grade<=4"]);
-  assert.deepEqual(filters.rangeOf(where, "grade"), { minimum: "2", maximum: "4" });
-  assert.deepEqual(filters.withRange(where, "grade", { minimum: "", maximum: "" }), ["x=1", "grade=3"]);
+  assert.deepEqual(conditions.rangeOf(where, "grade"), { minimum: "2", maximum: "4" });
+  assert.deepEqual(conditions.withRange(where, "grade", { minimum: "", maximum: "" }), ["x=1", "grade=3"]);
 });
 
 test("counts of a key do not follow what is chosen of it", () => {
   const where = ["a=1", "a=2", "a>=0", "a!=3", "b=1", "!c?"];
-  assert.deepEqual(filters.conditionsBeside(where, "a"), ["a!=3", "b=1", "!c?"]);
+  assert.deepEqual(conditions.conditionsBeside(where, "a"), ["a!=3", "b=1", "!c?"]);
+});
+
+test("a condition has a key, an operator, and maybe a value", () => {
+  assert.deepEqual(conditions.parse("a >= 3"), { key: "a", operator: ">=", value: "3" });
+  assert.deepEqual(conditions.parse("!a b?"), { key: "a b", operator: "!?", value: "" });
+  assert.deepEqual(conditions.parse("what?=no?"), { key: "what?", operator: "=", value: "no?" });
+  assert.equal(conditions.parse("nothing"), null);
 });
 
 test("a selection extends from the last single choice", () => {
@@ -49,13 +55,11 @@ test("a selection extends from the last single choice", () => {
   assert.deepEqual([...selection.ids].sort(), ["b", "c", "d", "e", "f"]);
   selection.extend(list, 99);
   selection.toggle(list, -1);
-  assert.equal(selection.size, 5);
-  selection.drop(["b", "c"]);
-  assert.equal(selection.size, 3);
-  selection.selectAll(list);
-  assert.equal(selection.size, 6);
+  assert.equal(selection.ids.size, 5);
+  selection.add(list);
+  assert.equal(selection.ids.size, 6);
   selection.clear();
-  assert.equal(selection.size, 0);
+  assert.equal(selection.ids.size, 0);
 });
 
 test("only rows in sight, and two beyond, are in the document", () => {
@@ -93,9 +97,10 @@ test("pages follow each other, an image that moved is not repeated", async () =>
   await pages.more();
   assert.deepEqual([calls, pages.ids, pages.done], [[null, "n"], ["a", "b", "c"], true]);
   assert.equal(await pages.more(), false);
-  pages.relabel(["a", "x"], { note: "new" });
-  assert.deepEqual(pages.records(["a"])[0].labels, { note: "new" });
-  pages.relabel(["a"], { note: null });
+  pages.replace([image("a", { note: "new" }), image("x")]);
+  assert.deepEqual(pages.item("a").labels, { note: "new" });
+  assert.equal(pages.items.length, 3);
+  pages.replace([image("a")]);
   pages.remove(["b"]);
   assert.deepEqual(pages.records(["c", "b", "a"]), [image("c"), image("a")]);
 });
@@ -115,14 +120,6 @@ test("a failed page can be loaded again, a stopped list takes none", async () =>
   stopped.stop();
   assert.equal(await pending, false);
   assert.deepEqual(stopped.ids, []);
-});
-
-test("tiles show the main label, and the one that orders them", () => {
-  const item = image("0123456789", { modality: "MR", label: "knee", side: "left" });
-  assert.deepEqual(wordsOf(item, "newest"), { title: "knee", more: "MR · left" });
-  assert.deepEqual(wordsOf(item, "-label:side"), { title: "knee", more: "side: left" });
-  assert.deepEqual(wordsOf(item, "label:grade"), { title: "knee", more: "grade: none" });
-  assert.deepEqual(wordsOf(image("0123456789"), "newest"), { title: "image 01234567", more: "" });
 });
 
 test("a request that failed is remembered until one succeeds", async () => {

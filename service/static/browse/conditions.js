@@ -1,13 +1,19 @@
-// What the gallery shows, as conditions on labels, an order and a view; and its address. Without the document.
+// What Browse shows, as conditions on labels, an order and a view; and its address. Without the document.
 
 const FORM = /^([^=!<>]+?)\s*(>=|<=|!=|=|>|<)\s*(.*)$/s;
+const PRESENCE = /^(!?)\s*([^=!<>]+?)\s*\?$/s;
+const OWN = ["collection", "lang", "where", "sort", "view", "study", "series", "chosen"];
 export const VIEWS = ["images", "series", "study"];
 
-/** Split a condition into {key, operator, value}; null for the forms without a value. */
+/** Split a condition into {key, operator, value}; null for what is none. */
 export function parse(condition) {
+  const [, absent, name] = PRESENCE.exec(condition) ?? [];
+  if (name !== undefined) return { key: name, operator: `${absent}?`, value: "" };
   const [, key, operator, value] = FORM.exec(condition) ?? [];
-  return key === undefined ? null : { key, operator, value };
+  return key === undefined ? null : { key, operator, value: value.trim() };
 }
+
+const isLimit = (condition, key) => condition?.key === key && [">=", "<="].includes(condition.operator);
 
 /** The chosen values of a key, any of which fits. */
 export function valuesOf(where, key) {
@@ -20,20 +26,13 @@ export function rangeOf(where, key) {
   return { minimum: limit(">="), maximum: limit("<=") };
 }
 
-/** The conditions without or with a value of a key. */
-export function toggleValue(where, key, value) {
-  const condition = `${key}=${value}`;
-  return where.includes(condition) ? where.filter((each) => each !== condition) : [...where, condition];
-}
+/** The conditions without or with another one. */
+export const toggle = (where, condition) => (where.includes(condition) ? where.filter((each) => each !== condition) : [...where, condition]);
 
 /** The conditions with other limits of a key; "" for none. */
 export function withRange(where, key, { minimum, maximum }) {
   const others = where.filter((each) => !isLimit(parse(each), key));
   return [...others, ...(minimum === "" ? [] : [`${key}>=${minimum}`]), ...(maximum === "" ? [] : [`${key}<=${maximum}`])];
-}
-
-function isLimit(condition, key) {
-  return condition?.key === key && (condition.operator === ">=" || condition.operator === "<=");
 }
 
 /** The conditions that the counts of a key's values follow: all but the choice of values, and limits, of the key itself. */
@@ -44,7 +43,7 @@ export function conditionsBeside(where, key) {
   });
 }
 
-/** Read the state from the text of an address; what is unknown is left out. */
+/** Read the state from the text of an address; `others` are the parameters of features. */
 export function read(search) {
   const query = new URLSearchParams(search);
   const view = query.get("view");
@@ -54,18 +53,14 @@ export function read(search) {
     view: VIEWS.includes(view) ? view : "images",
     study: query.get("study") ?? "",
     series: query.get("series") ?? "",
+    others: Object.fromEntries([...query].filter(([name]) => !OWN.includes(name))),
   };
 }
 
 /** Build the address of a state, relative to the page. */
-export function write({ where, sort, view, study, series }, collection) {
-  const query = new URLSearchParams();
-  if (collection) query.set("collection", collection);
-  for (const condition of where) query.append("where", condition);
-  if (sort !== "newest") query.set("sort", sort);
-  if (view !== "images") query.set("view", view);
-  if (study) query.set("study", study);
-  if (series) query.set("series", series);
-  const text = query.toString();
-  return text ? `?${text}` : "/gallery";
+export function write({ where, sort, view, study, series, others }, collection) {
+  const usual = { sort: "newest", view: "images" };
+  const fields = [["collection", collection], ...where.map((each) => ["where", each]), ...Object.entries({ sort, view, study, series, ...others })];
+  const text = new URLSearchParams(fields.filter(([name, value]) => value && value !== usual[name])).toString();
+  return text ? `?${text}` : "/browse";
 }

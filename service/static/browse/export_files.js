@@ -1,13 +1,11 @@
 // Download images with their labels as csv or JSON.
 
-import { images, table } from "./requests.js";
+import { table } from "./requests.js";
 
 const PAGE = 1000; // images of a request
 
 function save(blob, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
+  const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the download has begun by then
 }
@@ -22,13 +20,12 @@ export function saveRecords(records) {
   save(new Blob([JSON.stringify(records, null, 1)], { type: "application/json" }), "images.json");
 }
 
-/** Save the records of all images that meet conditions as JSON; progress(count) is called for each page. */
-export async function saveAllRecords({ where, sort }, progress) {
+/** Save the records of all pages that load(cursor, limit) has; progress(count) is called for each. */
+export async function saveAllRecords(load, progress) {
   const parts = [];
-  let cursor = null;
-  let count = 0;
+  let [cursor, count] = [null, 0];
   do {
-    const page = await images({ where, sort, limit: PAGE, cursor });
+    const page = await load(cursor, PAGE);
     for (const item of page.items) parts.push(count++ ? ",\n" : "", JSON.stringify(item));
     progress(count);
     cursor = page.next;

@@ -1,6 +1,6 @@
 // The images that are loaded so far, page by page. Without the document.
 
-export const PAGE = 200; // images of a request
+export const PAGE = 100; // images of a request
 
 export class ImagePages {
   items = []; // records
@@ -27,10 +27,8 @@ export class ImagePages {
 
   async #append() {
     const { signal } = this.#controller;
-    const { items, next } = await this.load(this.#next, signal).catch((error) => {
-      this.failed = true;
-      throw error;
-    });
+    this.failed = true; // until it has succeeded
+    const { items, next } = await this.load(this.#next, signal);
     this.failed = false;
     if (signal.aborted) return false;
     for (const item of items) {
@@ -47,9 +45,14 @@ export class ImagePages {
     return this.items.map((item) => item.image_id);
   }
 
+  /** The image that is loaded under an id. */
+  item(id) {
+    return this.items[this.positions.get(id)];
+  }
+
   /** The records of these ids that are loaded. */
   records(ids) {
-    return [...ids].filter((id) => this.positions.has(id)).map((id) => this.items[this.positions.get(id)]);
+    return [...ids].map((id) => this.item(id)).filter(Boolean);
   }
 
   /** Take deleted images out. */
@@ -59,14 +62,9 @@ export class ImagePages {
     this.positions = new Map(this.items.map((item, position) => [item.image_id, position]));
   }
 
-  /** Change the labels of loaded images; null removes one. */
-  relabel(ids, labels) {
-    for (const item of this.records(ids)) {
-      for (const [key, value] of Object.entries(labels)) {
-        if (value === null) delete item.labels[key];
-        else item.labels[key] = value;
-      }
-    }
+  /** Put records that have changed in the places of the earlier ones. */
+  replace(records) {
+    for (const record of records) if (this.positions.has(record.image_id)) this.items[this.positions.get(record.image_id)] = record;
   }
 
   stop() {
