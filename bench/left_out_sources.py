@@ -14,12 +14,12 @@ tells like pictures.
 
 import argparse
 import os
-import pickle
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,19 +29,35 @@ from cbir import rerank
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
 from cbir.evaluation.metrics.rank_metrics import average_precision
 from cbir.gallery.gallery import Gallery, rank, top_k
+from cbir.gallery.vector_blocks import Rows
 from cbir.rerank.backend import Backend
-from cbir.rerank.reranker import Reranker
+from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.reranker import Reranked, Reranker
 from cbir.store import Collection
 from cbir.store.base.profile import Profile, settings_of_new
 from cbir.system.threads import OneBlasThread
 
-OLD_EPRF = {
-    "K": 80, "N": 120, "P": 12, "T1": 3, "T2": 10, "lowest": 0.95, "sharpness": 3.5, "closeness": 0.6, "sure": 0.96,
-}  # fmt: skip
 OLD_AUTO = {"damping": 0.97, "tail": 1.0, "mutual": 4.0}
-SHOWN = ("none", "auto before", "auto", "eprf before", "eprf", "eprf:preset=paper")
+SHOWN = ("none", "auto before", "auto", "eprf", "eprf:preset=paper")
+CHOICES: Mapping[str, Mapping[str, float]] = {
+    "without the update": {"lam": 0},
+    "without SVMs": {"weight": 0},
+    "without evidence": {"evidence": 0},
+    "weight=1": {"weight": 1},
+    "weight=6": {"weight": 6},
+}
 RESAMPLES = 2000
 TIMED, ANSWERS = 40, 20  # queries, and images that each finds
+HEAD = """\
+# Sources and class sizes that nothing was tuned on
+
+    OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION --queries {queries} --out FILE
+
+Commit {commit}. Each set is a collection of its own, with directions learned from its images alone; of fewer than
+1,000 images vectors are centred only. Queries are drawn evenly from its classes, and images of the query's patient are
+left out, but where patients are the classes. `auto before` is `diffusion` with `damping=0.97 tail=1 mutual=4 sure=1`.
+In brackets: 95 % intervals by the bootstrap, over the queries of a set.
+"""
 Quality = NDArray[np.float64]  # AP and P@1, or their means: (..., 2)
 
 
@@ -58,26 +74,34 @@ class Measured(NamedTuple):
         return 100 * np.asarray(self.scored[:, method] - self.scored[:, base])
 
 
-def methods(profile: Profile) -> dict[str, Reranker]:
-    """Return the methods by their names in the tables: those SHOWN, and settings of `auto` to choose from."""
+def methods(profile: Profile, with_choices: bool) -> dict[str, Reranker]:
+    """Return the methods by their names in the tables: those SHOWN, and if asked for settings of `auto`."""
     sure = {"sure": 0.85 if profile.descriptor == "huang2012" else 1.0}
     named = {
         "none": rerank.get("none"),
         "auto before": rerank.get("diffusion", **OLD_AUTO, **sure),
         "auto": rerank.get("diffusion-eprf", **sure),
-        "eprf before": rerank.get("eprf", **(OLD_EPRF if profile.is_projected else {})),
         "eprf": rerank.get_tuned("eprf", settings_of_new(profile), {}),
         "eprf:preset=paper": rerank.get("eprf", preset="paper"),
     }
-    for name, values in {
-        "without the update": {"lam": 0},
-        "without SVMs": {"weight": 0},
-        "without evidence": {"evidence": 0},
-        "weight=1": {"weight": 1},
-        "weight=6": {"weight": 6},
-    }.items():
+    for name, values in CHOICES.items() if with_choices else ():
         named[name] = rerank.get("diffusion-eprf", **(sure | values))
     return named
+
+
+def share_flows() -> None:
+    """Let the methods compute the diffusion of a query once."""
+    plain: Callable[[Diffusion, Backend], tuple[Rows, Reranked]] = Diffusion.diffuse
+    flows = WeakKeyDictionary[Backend, dict[tuple[float, ...], tuple[Rows, Reranked]]]()
+
+    def remembered(self: Diffusion, backend: Backend) -> tuple[Rows, Reranked]:
+        of_query = flows.setdefault(backend, {})
+        setting = tuple(getattr(self, name) for name in Diffusion.parameter_names() if name != "sure")
+        if setting not in of_query:
+            of_query[setting] = plain(self, backend)
+        return of_query[setting]
+
+    Diffusion.diffuse = remembered  # type: ignore[method-assign]
 
 
 def measure(
@@ -150,6 +174,8 @@ def report(sets: Sequence[Measured], names: list[str]) -> Iterator[str]:
         yield f"\n| over `{base}` | mAP, mean | worst | P@1, mean | worst |\n|{' --- |' * 5}"
         for number, name in enumerate(names):
             yield worst_line(name, sets, number, names.index(base))
+    if len(names) == len(SHOWN):
+        return
     choices = [number for number, name in enumerate(names) if name not in SHOWN or name == "auto"]
     yield (
         "\n| left out | chosen on the others | mAP over `auto before` there: mean | worst |\n|" + " --- |" * 4
@@ -218,42 +244,29 @@ def main() -> None:
     options.add_argument(
         "--scores", type=Path, help="file of the quality of each query, continued if it exists"
     )
+    options.add_argument(
+        "--choose", action="store_true", help="settings of auto too, chosen on other sources"
+    )
     options.add_argument("--time", action="store_true", help="measure times alone")
     values = options.parse_args()
+    made_by = commit()
     with OneBlasThread():
         if values.time:
             with Collection(values.collection) as collection:
-                lines = list(time_lines(collection.view().gallery, methods(collection.profile)))
-            lines.append(f"\nLoad {os.getloadavg()[0]:.2f}, {os.cpu_count()} cores, {commit()}.")
-            print(*lines, sep="\n")
+                print(*time_lines(collection.view().gallery, methods(collection.profile, False)), sep="\n")
+            print(f"\nLoad {os.getloadavg()[0]:.2f}, {os.cpu_count()} cores, {made_by}.")
             return
+        share_flows()
         images, profile = read(values.collection, values.finer)
-        named = methods(profile)
+        named = methods(profile, values.choose)
         sets: list[Measured] = []
-        if values.scores and values.scores.exists():
-            sets = [Measured(*each) for each in pickle.loads(values.scores.read_bytes())]
-        known = {each.name for each in sets}
         for part in labelled_sets(images, values.seed):
-            if part.name not in known:
-                sets.append(measure(images, profile, part, values.queries, list(named.values())))
-                print(part.name, time.strftime("%X"), flush=True)
-            if values.scores:
-                values.scores.write_bytes(pickle.dumps([tuple(each) for each in sets]))
-    lines = list(report(sets, list(named)))
+            sets.append(measure(images, profile, part, values.queries, list(named.values())))
+            print(part.name, time.strftime("%X"), flush=True)
+            lines = [HEAD.format(queries=values.queries, commit=made_by), *report(sets, list(named)), ""]
+            if values.out:
+                values.out.write_text("\n".join(lines))
     print(*lines, sep="\n")
-    if values.out:
-        head = f"    OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION --queries {values.queries}\n"
-        values.out.write_text(
-            "\n".join(
-                [
-                    "# Sources and class sizes that nothing was tuned on\n",
-                    head,
-                    f"Commit {commit()}, profile `{profile.name}`.\n",
-                    *lines,
-                    "",
-                ]
-            )
-        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Parts of a collection by source and by class size, each a collection of its own, for `left_out_sources.py`.
 
 Sets are the images of one source by label, by grade, by label and group of like pictures (`fine`: a few images each,
-sizes with a long tail), and images of one patient as a class; and all sources with 3, 5, 10, 20 and 50 images a class.
+sizes with a long tail), and images of one patient as a class; and of all sources 3, 5, 10, 20 and 50 images a class.
 """
 
 from collections.abc import Iterator
@@ -66,6 +66,11 @@ def labelled_sets(images: Images, seed: int) -> Iterator[LabelledSet]:
     """Yield the sets."""
     random = np.random.default_rng(seed)
     rows = np.arange(len(images.label))
+    for count in SMALL:
+        classes = [rows[images.label == label] for label in np.unique(images.label)]
+        drawn = np.sort(np.concatenate([random.permutation(members)[:count] for members in classes]))
+        yield LabelledSet(f"all, {count} a class", "all", drawn, images.label[drawn])
+    yield finer_set(images, "all", np.sort(random.permutation(rows)[:MOST]), random)
     for source in sorted(set(images.source.tolist())):
         own = np.sort(random.permutation(rows[images.source == source])[:MOST])
         yield LabelledSet(f"{source}, label", source, own, images.label[own])
@@ -76,11 +81,6 @@ def labelled_sets(images: Images, seed: int) -> Iterator[LabelledSet]:
         several = own[np.isin(images.patient[own], names[(counts >= LEAST) & (names != "")])]
         if len(several) > LEAST_IN_PATIENTS:
             yield LabelledSet(f"{source}, patient", source, several, images.patient[several], True)
-    for count in SMALL:
-        classes = [rows[images.label == label] for label in np.unique(images.label)]
-        drawn = np.sort(np.concatenate([random.permutation(members)[:count] for members in classes]))
-        yield LabelledSet(f"all, {count} a class", "all", drawn, images.label[drawn])
-    yield finer_set(images, "all", np.sort(random.permutation(rows)[:MOST]), random)
 
 
 def finer_set(
