@@ -54,7 +54,7 @@ HEAD = """\
     OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION --queries {queries} --out FILE
 
 Commit {commit}. Each set is a collection of its own, with directions learned from its images alone; of fewer than
-1,000 images vectors are centred only. Queries are drawn evenly from its classes, and images of the query's patient are
+1,000 images vectors are centred only. Queries are drawn evenly from its classes; images of the query's patient are
 left out, but where patients are the classes. `auto before` is `diffusion` with `damping=0.97 tail=1 mutual=4 sure=1`.
 In brackets: 95 % intervals by the bootstrap, over the queries of a set.
 """
