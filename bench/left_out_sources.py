@@ -1,8 +1,8 @@
-"""Measure `auto`, its form before and EPRF on parts of a collection that nothing was tuned on.
+"""Measure `auto`, `diffusion-eprf` and EPRF on parts of a collection that nothing was tuned on.
 
 Each set is a collection of its own (`source_sets.py`): its directions are learned from its images alone. Images of
 the query's patient are left out, unless patients are the classes. Differences have paired bootstrap intervals over
-queries. Settings of `auto` are chosen on the sets of all sources but one and checked on that one, in turn: the
+queries. Settings of `diffusion-eprf` are chosen on the sets of all sources but one and checked on that one, in turn: the
 settings whose worst gain is best.
 
     OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION [--queries 200] [--out FILE]
@@ -37,8 +37,7 @@ from cbir.store import Collection
 from cbir.store.base.profile import Profile, settings_of_new
 from cbir.system.threads import OneBlasThread
 
-OLD_AUTO = {"damping": 0.97, "tail": 1.0, "mutual": 4.0}
-SHOWN = ("none", "auto before", "auto", "eprf", "eprf:preset=paper")
+SHOWN = ("none", "auto", "diffusion-eprf", "eprf", "eprf:preset=paper")
 CHOICES: Mapping[str, Mapping[str, float]] = {
     "without the update": {"lam": 0},
     "without SVMs": {"weight": 0},
@@ -55,7 +54,7 @@ HEAD = """\
 
 Commit {commit}. Each set is a collection of its own, with directions learned from its images alone; of fewer than
 1,000 images vectors are centred only. Queries are drawn evenly from its classes; images of the query's patient are
-left out, but where patients are the classes. `auto before` is `diffusion` with `damping=0.97 tail=1 mutual=4 sure=1`.
+left out, but where patients are the classes. `auto` is what it stands for without labels: `{auto}`.
 In brackets: 95 % intervals by the bootstrap, over the queries of a set.
 """
 Quality = NDArray[np.float64]  # AP and P@1, or their means: (..., 2)
@@ -75,12 +74,13 @@ class Measured(NamedTuple):
 
 
 def methods(profile: Profile, with_choices: bool) -> dict[str, Reranker]:
-    """Return the methods by their names in the tables: those SHOWN, and if asked for settings of `auto`."""
-    sure = {"sure": 0.85 if profile.descriptor == "huang2012" else 1.0}
+    """Return the methods by their names in the tables: those SHOWN, and if asked for settings of `diffusion-eprf`."""
+    auto = rerank.default_choice(profile.descriptor)
+    sure = {"sure": auto.parameters.get("sure", 1.0)}
     named = {
         "none": rerank.get("none"),
-        "auto before": rerank.get("diffusion", **OLD_AUTO, **sure),
-        "auto": rerank.get("diffusion-eprf", **sure),
+        "auto": rerank.get(auto.method, **auto.parameters),
+        "diffusion-eprf": rerank.get("diffusion-eprf", **sure),
         "eprf": rerank.get_tuned("eprf", settings_of_new(profile), {}),
         "eprf:preset=paper": rerank.get("eprf", preset="paper"),
     }
@@ -164,21 +164,21 @@ def report(sets: Sequence[Measured], names: list[str]) -> Iterator[str]:
         means = 100 * each.scored.mean(axis=0)
         cells = [f"{means[i, 0]:.1f} / {means[i, 1]:.1f}" for i in shown]
         yield f"| {each.name} | {each.images:,} | {len(each.scored)} | {' | '.join(cells)} |"
-    for method, base in (("auto", "auto before"), ("eprf", "none")):
+    for method, base in (("diffusion-eprf", "auto"), ("eprf", "none")):
         pair = names.index(method), names.index(base)
         yield f"\n| `{method}` over `{base}` | mAP (95 %) | P@1 (95 %) |\n| --- | --- | --- |"
         for each in sets:
             yield f"| {each.name} | {interval_cells([each.gains(*pair)])} |"
         yield f"| **mean of sets** | {interval_cells([each.gains(*pair) for each in sets])} |"
-    for base in ("auto before", "none"):
+    for base in ("auto", "none"):
         yield f"\n| over `{base}` | mAP, mean | worst | P@1, mean | worst |\n|{' --- |' * 5}"
         for number, name in enumerate(names):
             yield worst_line(name, sets, number, names.index(base))
     if len(names) == len(SHOWN):
         return
-    choices = [number for number, name in enumerate(names) if name not in SHOWN or name == "auto"]
+    choices = [number for number, name in enumerate(names) if name not in SHOWN or name == "diffusion-eprf"]
     yield (
-        "\n| left out | chosen on the others | mAP over `auto before` there: mean | worst |\n|" + " --- |" * 4
+        "\n| left out | chosen on the others | mAP over `auto` there: mean | worst |\n|" + " --- |" * 4
     )
     for source in sorted({each.source for each in sets} - {"all"}):
         yield left_out_line(source, sets, names, choices)
@@ -196,8 +196,8 @@ def worst_line(name: str, sets: Sequence[Measured], method: int, base: int) -> s
 
 def left_out_line(source: str, sets: Sequence[Measured], names: list[str], choices: list[int]) -> str:
     """Return a row: the setting with the best worst gain on other sources, and its gains on `source`."""
-    before = names.index("auto before")
-    gains = np.array([[each.gains(i, before)[:, 0].mean() for i in choices] for each in sets])
+    auto = names.index("auto")
+    gains = np.array([[each.gains(i, auto)[:, 0].mean() for i in choices] for each in sets])
     inside = np.array([each.source == source for each in sets])
     best = int(np.argmax(gains[~inside].min(axis=0)))
     own = gains[inside, best]
@@ -220,8 +220,8 @@ def time_lines(gallery: Gallery, rerankers: Mapping[str, Reranker]) -> Iterator[
     median = np.median(spent, axis=0)
     yield f"\n| milliseconds in {len(gallery):,} images | {' | '.join(SHOWN)} |\n|{' --- |' * (len(SHOWN) + 1)}"
     yield f"| median of {TIMED} queries | {' | '.join(f'{value:.1f}' for value in median)} |"
-    ratio = np.median(spent / spent[:, [SHOWN.index("auto before")]], axis=0)
-    yield f"| of `auto before` | {' | '.join(f'{value:.2f}' for value in ratio)} |"
+    ratio = np.median(spent / spent[:, [SHOWN.index("auto")]], axis=0)
+    yield f"| of `auto` | {' | '.join(f'{value:.2f}' for value in ratio)} |"
 
 
 def commit() -> str:
@@ -245,7 +245,7 @@ def main() -> None:
         "--scores", type=Path, help="file of the quality of each query, continued if it exists"
     )
     options.add_argument(
-        "--choose", action="store_true", help="settings of auto too, chosen on other sources"
+        "--choose", action="store_true", help="settings of diffusion-eprf too, chosen on other sources"
     )
     options.add_argument("--time", action="store_true", help="measure times alone")
     values = options.parse_args()
@@ -258,12 +258,14 @@ def main() -> None:
             return
         share_flows()
         images, profile = read(values.collection, values.finer)
-        named = methods(profile, values.choose)
+        named, default = methods(profile, values.choose), rerank.default_choice(profile.descriptor)
         sets: list[Measured] = []
         for part in labelled_sets(images, values.seed):
             sets.append(measure(images, profile, part, values.queries, list(named.values())))
             print(part.name, time.strftime("%X"), flush=True)
-            lines = [HEAD.format(queries=values.queries, commit=made_by), *report(sets, list(named)), ""]
+            auto = " ".join(f"{name}={value:g}" for name, value in default.parameters.items())
+            head = HEAD.format(queries=values.queries, commit=made_by, auto=f"{default.method} {auto}")
+            lines = [head, *report(sets, list(named)), ""]
             if values.out:
                 values.out.write_text("\n".join(lines))
     print(*lines, sep="\n")
