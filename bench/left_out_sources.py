@@ -2,10 +2,10 @@
 
 Each set is a collection of its own (`source_sets.py`): its directions are learned from its images alone. Images of
 the query's patient are left out, unless patients are the classes. Differences have paired bootstrap intervals over
-queries. Settings of `diffusion-eprf` are chosen on the sets of all sources but one and checked on that one, in turn: the
-settings whose worst gain is best.
+queries. With --choose, settings of `diffusion-eprf` are chosen on the sets of all sources but one and checked on that
+one, in turn: those whose worst gain is best.
 
-    OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION [--queries 200] [--out FILE]
+    OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION [--choose] [--out FILE]
     OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION --time
 
 Both have the same images, with the labels `label`, `source` and where known `grade`; that of --finer, of `huang2012`,
@@ -177,9 +177,7 @@ def report(sets: Sequence[Measured], names: list[str]) -> Iterator[str]:
     if len(names) == len(SHOWN):
         return
     choices = [number for number, name in enumerate(names) if name not in SHOWN or name == "diffusion-eprf"]
-    yield (
-        "\n| left out | chosen on the others | mAP over `auto` there: mean | worst |\n|" + " --- |" * 4
-    )
+    yield ("\n| left out | chosen on the others | mAP over `auto` there: mean | worst |\n|" + " --- |" * 4)
     for source in sorted({each.source for each in sets} - {"all"}):
         yield left_out_line(source, sets, names, choices)
 

@@ -43,7 +43,9 @@ def test_every_candidate_exists_and_no_re_ranking_is_one() -> None:
 
 def test_the_update_and_svms_are_taken_where_labels_speak_for_them() -> None:
     assert ("diffusion-eprf", {}) in CANDIDATES
-    assert "diffusion-eprf" not in {default_choice(name).method for name in ("lite0-max", "huang2012", "tamura")}
+    assert "diffusion-eprf" not in {
+        default_choice(name).method for name in ("lite0-max", "huang2012", "tamura")
+    }
 
 
 def test_the_default_keeps_first_answers_but_those_of_huang2012() -> None:
