@@ -65,7 +65,7 @@ class PixelFacts(PictureFacts):
         examples=["int16"],
     )
     width: int = Field(description="Numbers of a row.", examples=[512])
-    height: int = Field(description="Rows.", examples=[512])
+    height: int = Field(description="Number of rows.", examples=[512])
     slope: float = Field(description="A value is slope * number + intercept.", examples=[1.0])
     intercept: float = Field(description="See `slope`.", examples=[-1024.0])
     unit: str = Field(description="HU, or empty for an unknown unit.", examples=["HU"])

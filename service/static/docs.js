@@ -1,13 +1,14 @@
 // The page /docs: Swagger UI over /openapi.json. Requests go to this service only.
 
+import * as theme from "./theme.js";
+
 const csrf = document.querySelector('meta[name="csrf"]')?.content; // absent without a login
 const root = document.documentElement;
-const systemDark = matchMedia("(prefers-color-scheme: dark)");
 let question = null; // of the operation that is about to be sent
 
 /** Let Swagger UI follow the theme of the pages. */
 function followTheme() {
-  root.classList.toggle("dark-mode", root.dataset.theme === "dark" || (root.dataset.theme !== "light" && systemDark.matches));
+  root.classList.toggle("dark-mode", root.dataset.theme !== "light");
 }
 
 /** Leave inputs empty that may be left out: Swagger UI would fill them with their examples, and send these. */
@@ -69,8 +70,8 @@ function placeOf(tag) {
   return tag === "search" ? 0 : ["dicomweb", "service"].indexOf(tag) + 2;
 }
 
+theme.install();
 followTheme();
-systemDark.addEventListener("change", followTheme);
 new MutationObserver(followTheme).observe(root, { attributeFilter: ["data-theme"] });
 SwaggerUIBundle({
   dom_id: "#api",

@@ -117,12 +117,10 @@ def test_changes_ask_first(
 
 def test_follows_the_theme(page: sync_api.Page) -> None:
     dark = "document.documentElement.classList.contains('dark-mode')"
-    page.emulate_media(color_scheme="dark")
-    until(page, dark)
-    page.emulate_media(color_scheme="light")
+    until(page, dark)  # as all pages at first
+    page.get_by_role("button", name="Light colours").click()
     until(page, f"!{dark}")
-    page.get_by_role("button", name="Colours of the system").click()
-    page.get_by_role("button", name="Dark", exact=True).wait_for()
+    page.get_by_role("button", name="Dark colours").click()
     until(page, dark)
 
 

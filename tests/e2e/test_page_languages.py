@@ -22,7 +22,7 @@ def chinese(browser: sync_api.Browser, served: Served) -> Iterator[sync_api.Page
 def test_a_language_chosen_in_the_menu(page: sync_api.Page) -> None:
     assert page.locator("html").get_attribute("lang") == "en"
     page.locator("[popovertarget=more]").click()
-    page.get_by_role("link", name="DE").click()
+    page.get_by_role("link", name="DE", exact=True).click()
     page.get_by_role("button", name="Menü").wait_for()
     start(page)
     assert page.get_by_role("button", name="Vergleichen").is_visible()

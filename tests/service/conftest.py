@@ -2,7 +2,9 @@
 
 import csv
 import gc
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -171,6 +173,14 @@ def ids(indexed: Path) -> list[str]:
     """The ids of the collection's images, in the order they came."""
     with Collection(indexed) as collection:
         return [record.image_id for _, record in collection.iterate()]
+
+
+def page_facts(client: FlaskClient, address: str = "/") -> dict[str, Any]:
+    """What the scripts of the search page are told."""
+    found = re.search(r"data-facts='([^']*)'", client.get(address).text)
+    assert found
+    facts: dict[str, Any] = json.loads(found[1])
+    return facts
 
 
 def problem(response: Any, status: int) -> str:

@@ -154,7 +154,7 @@ def test_login_in_another_tab(
     log_in(again, tokens)  # the first page has the value of the login before
     expect(again.locator(".examples .card").first).to_be_visible()
     page.bring_to_front()
-    page.get_by_label("Results", exact=True).fill("4")
+    page.locator("#k").fill("4")
     page.keyboard.press("Enter")
     expect(page.locator("#columns .card[data-image]")).to_have_count(4, timeout=60_000)
 
@@ -170,19 +170,24 @@ def test_link_on_another_site(
     handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as other:
         Thread(target=other.serve_forever, daemon=True).start()
-        elsewhere = f"http://127.0.0.1:{other.server_port}/"
-        page.goto(elsewhere)
-        page.get_by_role("link").click()
-        expect(page.get_by_role("heading", name="Log in")).to_be_visible()  # it asks once, and not in circles
-        log_in(page, tokens)
-        page.goto(elsewhere)
-        page.get_by_role("link").click()
-        expect(page.locator("#columns .card").first).to_be_visible(timeout=60_000)
-        expect(page).to_have_url(re.compile(rf"/\?image={ids[0]}"))
-        page.goto(elsewhere)
-        with page.expect_response(re.compile("/logout")) as answer:
-            page.get_by_role("button").click()
-        assert answer.value.status == 403
-        page.goto(address(served))
-        expect(page.get_by_role("link", name="Account")).to_be_visible()
-        other.shutdown()
+        try:
+            elsewhere = f"http://127.0.0.1:{other.server_port}/"
+            page.goto(elsewhere)
+            page.get_by_role("link").click()
+            expect(
+                page.get_by_role("heading", name="Log in")
+            ).to_be_visible()  # it asks once, and not in circles
+            log_in(page, tokens)
+            page.goto(elsewhere)
+            page.get_by_role("link").click()
+            expect(page.locator("#columns .card").first).to_be_visible(timeout=60_000)
+            expect(page).to_have_url(re.compile(rf"/\?image={ids[0]}"))
+            page.goto(elsewhere)
+            with page.expect_response(re.compile("/logout")) as answer:
+                page.get_by_role("button").click()
+            assert answer.value.status == 403
+            page.goto(address(served))
+            page.get_by_role("button", name="Menu").click()
+            expect(page.get_by_role("link", name="Account")).to_be_visible()
+        finally:
+            other.shutdown()

@@ -77,15 +77,15 @@ def test_pages_and_searches_are_served(paths: str, indexed: Path) -> None:
         for address in ("/", "/gallery", "/admin", "/docs", "/openapi.json", "/v1/images", "/readyz"):
             assert client.get(address).status_code == 200, address
         page = client.get("/").text
-        assert "/static/page.js" in page
+        assert "/static/search/search.js" in page
         for part in (
             "map_link.js",
-            "find-all",
-            "save-case",
+            "saved_search.js",
             "grade.js",
             "explain.js",
             "usage.js",
             "priors.js",
+            "other_sites.js",
         ):
             assert part not in page
         for address in ("/map", "/cases", "/cohorts", "/audit", "/static/map_link.js", "/v1/cohorts"):

@@ -132,7 +132,7 @@ def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int
     label_changes.forget_content(connection, deleted)
     connection.execute(delete(forgotten).where(forgotten.c.patient_key.in_(keys)))
     add_transaction.delete_replies_naming(connection, contents)
-    change_log.stop_log(connection)
+    change_log.stop_log(connection)  # before `forget_sources`, which erases nothing while changes are logged
     store_totals(connection)  # the patient's own rows may have been damaged
     if rows:
         stored_models.drop_severity_model(folder)

@@ -43,7 +43,8 @@ def reserved_places(sites: int, k: int) -> int:
 def merge_by_distance(sites: Sequence[Sequence[AnyHit]], k: int, reserved: int = 0) -> list[AnyHit]:
     """Return the k nearest images; of equal distances those of the first site first, in the order of the site.
 
-    It is the order of a collection to which the images of all sites were added, one site after another. The nearer
+    It is the order of a collection to which the images of all sites were added, one site after another, but that
+    images with the same vector are not put side by side: sites do not tell which these are. The nearer
     half is of the nearest images, whose ever they are. Where a site has fewer than its `reserved` places, its nearest
     images take those of the last ones of other sites; if there are not enough for all, the nearer images get them.
 

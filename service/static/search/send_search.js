@@ -12,9 +12,10 @@ const partOf = ({ file, files, frame, window, region }) => [files?.length ?? 0, 
 /** The text of fields of a form. */
 function* texts(fields) {
   for (const [name, value] of Object.entries(fields)) {
+    if (value === undefined) continue;
     if (Array.isArray(value) && typeof value[0] !== "object") for (const each of value) yield [name, each];
     else if (name === "parameters") for (const [key, number] of Object.entries(value)) yield [name, `${key}=${number}`];
-    else if (value !== undefined) yield [name, typeof value === "object" ? JSON.stringify(value) : value];
+    else yield [name, typeof value === "object" ? JSON.stringify(value) : value];
   }
 }
 

@@ -1,8 +1,5 @@
 """A re-ranker that is only added to the registry is found by everything that lists re-rankers."""
 
-import html
-import json
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,6 +18,7 @@ from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from service.app import create_app
 from tests.cbir.search.drawn_vectors import entry
+from tests.service.conftest import page_facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +89,7 @@ def test_grid_of_the_evaluation():
 
 
 def test_choice_of_the_search_page(collection):
-    page = create_app(str(collection.folder), settings.load()).test_client().get("/").text
-    facts = json.loads(html.unescape(re.search(r"data-facts='([^']*)'", page)[1]))
-    choice = facts["rerankers"][-1]
+    choice = page_facts(create_app(str(collection.folder), settings.load()).test_client())["rerankers"][-1]
     assert choice["name"] == "reversal"
     assert choice["title"] == "Back to front"
     assert choice["description"] == "Reverses the order of the first answers."

@@ -108,7 +108,7 @@ def reader_schedule(seed: int, reader: int, count: int) -> list[tuple[int, bool]
 def reader_items(
     study: ReaderStudy, reader: int, items: Sequence[StudyItem], answers: Sequence[ReaderAnswer]
 ) -> ReaderItems:
-    """Return the study for a reader.
+    """Return the study for a reader: items in the reader's order, sides alone, never which method is where.
 
     Parameters
     ----------

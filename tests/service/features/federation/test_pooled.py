@@ -27,6 +27,13 @@ def found(answer: Any) -> Found:
     return [(hit["image_id"], hit["distance"]) for hit in answer["results"]]
 
 
+def by_distance(answer: Any, count: int) -> tuple[list[float], list[tuple[float, str]]]:
+    """The first distances, and the images nearer than the last: only one collection knows which are twins."""
+    first = found(answer)[:count]
+    distances = [distance for _, distance in first]
+    return distances, sorted((distance, image) for image, distance in first if distance < distances[-1])
+
+
 @pytest.mark.slow
 def test_merged_answers_are_those_of_the_pooled_collection(collections: dict[str, Path]) -> None:
     pooled = Hospital(collections["pooled"]).client(Scope.search)
@@ -41,7 +48,7 @@ def test_merged_answers_are_those_of_the_pooled_collection(collections: dict[str
                 kept = reserved_places(3, k)
                 certain = k if all(site["results"] > kept for site in merged["sites"]) else k - 3 * kept
                 assert certain >= k / 2
-                assert found(merged)[:certain] == found(expected)[:certain]
+                assert by_distance(merged, certain) == by_distance(expected, certain)
                 assert min(site["results"] for site in merged["sites"]) >= kept
                 assert [hit["rank"] for hit in merged["results"]] == list(range(1, k + 1))
                 assert sum(site["results"] for site in merged["sites"]) == k
@@ -50,7 +57,8 @@ def test_merged_answers_are_those_of_the_pooled_collection(collections: dict[str
         ties = [distance for _, distance in found(merged)]
         assert len(set(ties)) < len(ties) / 2  # the vectors are made so that there are many
         filtered = search(client, k=20, where=["label=odd"], federated=True)
-        assert found(filtered) == found(search(pooled, k=20, where=["label=odd"], rerank="none"))
+        expected = search(pooled, k=20, where=["label=odd"], rerank="none")
+        assert by_distance(filtered, 20) == by_distance(expected, 20)
         assert {hit["labels"]["label"] for hit in filtered["results"]} == {"odd"}
 
 

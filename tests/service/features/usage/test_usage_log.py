@@ -19,7 +19,7 @@ from service.features.usage import tables as usage_log
 from service.features.usage.replay_log import LoggedSearch, read_usage_csv, write_usage_csv
 from service.features.usage.tables import erase_usage
 from service.state.database import open_state
-from tests.service.conftest import command, problem
+from tests.service.conftest import command, page_facts, problem
 
 LOG = {"Usage-Search": "log"}
 
@@ -129,7 +129,7 @@ def test_scripts_are_not_logged(page: FlaskClient, ids: list[str]) -> None:
 
 
 def test_the_page_says_that_it_logs(page: FlaskClient) -> None:
-    assert "logs which results are opened and judged" in page.get("/").text
+    assert page_facts(page)["parts"]["usage"] == {"log": True, "vectors": False}
 
 
 def upload(client: FlaskClient, picture: bytes, **form: Any) -> LoggedSearch:
