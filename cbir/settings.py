@@ -112,6 +112,10 @@ class Settings(BaseSettings):
         None, description="TrueType font that is embedded in PDF files; unset: fonts of the PDF reader"
     )
     max_results: int = Field(1000, ge=1, description="maximum k of a search over HTTP")
+    annotation_studies: Path | None = Field(
+        None,
+        description="folder of annotation studies, each in a folder of its own, that the service offers; unset: none",
+    )
     usage_log: bool = Field(
         False,
         description="log which answers of the search page are opened and judged, without names of people",

@@ -1,6 +1,6 @@
 """App factory of the service."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -79,11 +79,25 @@ def check_reranker(name: str) -> None:
         raise InvalidInput(f"the setting rerank: {error}") from error
 
 
-def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> Flask:
-    """Create the service over the `collections` in one or more folders, with `settings`.
+def create_app(
+    collections: Path | str | Sequence[Path],
+    settings: Settings,
+    prepare: Callable[[Flask], None] = lambda app: None,
+) -> Flask:
+    """Create the service.
 
-    Collections are opened by the first request that needs them. Requests name them by the name of the folder, or of
-    the alias that is given instead of one; the first is the default.
+    Parameters
+    ----------
+    collections : Path, str or sequence of Path
+        One or more folders of collections, opened by the first request that needs them. Requests name them by the
+        name of the folder, or of the alias that is given instead of one; the first is the default.
+    settings : Settings
+    prepare : callable
+        Called with the app when it has its access rules, before they are applied, to change them.
+
+    Returns
+    -------
+    Flask
     """
     list(load_erasers())  # raises if a feature could store what no erasure reaches
     folders = [Path(collections)] if isinstance(collections, Path | str) else collections
@@ -101,6 +115,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     database.install(app, state.database)
     metrics_routes.install_history(app, state.database)
     app.extensions[scopes.RULES_EXTENSION] = scopes.all_rules()
+    prepare(app)
     moved_pages.install(app)  # before rights are checked: an old address has none
     auth.install(app, settings)
     request_language.install(app)

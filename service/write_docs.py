@@ -4,11 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-from flask import Flask
-
 from cbir import settings
 from service.app import create_app
-from service.features.annotate.annotation_app import register_routes
+from service.features.annotate.annotation_app import keep_to_study
 from service.http import problems
 from service.routes import openapi
 
@@ -16,8 +14,7 @@ from service.routes import openapi
 def generated_docs() -> dict[str, str]:
     """Return the generated documents by file name."""
     document = openapi.build_openapi(create_app("collection", settings.load()))
-    annotation = Flask("service.app")
-    register_routes(annotation)
+    annotation = create_app("collection", settings.load(), keep_to_study)
     return {
         "annotation-openapi.json": json.dumps(openapi.build_openapi(annotation), indent=1) + "\n",
         "openapi.json": json.dumps(document, indent=1) + "\n",

@@ -20,7 +20,8 @@ class FramePixels:
 
     data: rows from the top, little-endian. type: uint8, int16 or uint16 for grey, rgb8 for colours. width, height: of
     the data. slope, intercept: a value is slope * number + intercept. image_width, image_height: of the frame in its
-    file. region: its part that the data show. The others are those of `Image`.
+    file. region: its part that the data show. exact: windows go from center - width / 2 to center + width / 2, as for
+    NIfTI; else they are those of DICOM, LINEAR. The others are those of `Image`.
     """
 
     data: bytes
@@ -32,6 +33,7 @@ class FramePixels:
     unit: str
     inverted: bool
     linear: bool
+    exact: bool
     photometric: str
     windowing: Windowing | None
     image_width: int
@@ -73,6 +75,7 @@ class FramePixels:
             unit=scaled.unit,
             inverted=scaled.inverted,
             linear=scaled.linear,
+            exact=image.format == "nifti",
             photometric=default,
             windowing=None if is_colour else image.windowing if image.values else OF_BYTES,
             image_width=image.width,

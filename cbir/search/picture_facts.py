@@ -74,6 +74,12 @@ class PixelFacts(PictureFacts):
         description="Whether `window` shows them as the rendered picture; false where that is by a table or curve.",
         examples=[True],
     )
+    exact: bool = Field(
+        default=False,
+        description="Whether windows go from center - width / 2 to center + width / 2, as for NIfTI; else they are "
+        "those of DICOM (LINEAR, PS3.3, C.11.2.1.2), which end 1 earlier.",
+        examples=[False],
+    )
     photometric: str = Field(description="MONOCHROME1, MONOCHROME2 or RGB.", examples=["MONOCHROME2"])
     region: list[int] = Field(
         description="Part of the frame that they show, as x, y, width and height in its pixels. It has more pixels "

@@ -31,6 +31,7 @@ class Feature:
     menu: `MenuPage`s.
     package: module beside the folders `static`, served below /static, and `templates`.
     page_parts: a template for each slot of a page of the core; see `service.pages.page_parts`.
+    pages: style sheets and scripts of the feature's own pages, by the name of the page, its own script last.
     page_modules: scripts and style sheets below `static` that a page of the core loads, by the name of the page; see
     `service.pages.page_files`.
     page_facts: function of a `Searcher` and the settings; returns what the feature's scripts on the search page need,
@@ -52,6 +53,7 @@ class Feature:
     menu: tuple[str, ...] = ()
     package: str = ""
     page_parts: Mapping[str, str] = field(default_factory=dict)
+    pages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     page_modules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     page_facts: str = ""
     install: str = ""

@@ -362,6 +362,6 @@ def _login_for_templates() -> dict[str, str | bool | None]:
     account_login = access_control().account_login
     return {
         "csrf": caller.session.csrf if caller and caller.session else None,
-        "may_administer": runs and "admin_page.show_admin" in current_app.view_functions,
+        "may_administer": runs and scopes.rule_of_address(current_app, "GET", "/admin") is not None,
         "account_login": url_for(account_login, next=LOGGED_IN_PAGE) if account_login else None,
     }

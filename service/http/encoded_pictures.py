@@ -37,8 +37,8 @@ def pixel_facts(pixels: FramePixels) -> PixelFacts:
     """Return what the pixel values of a frame are."""
     place = PlaceFacts.model_validate(pixels.place, from_attributes=True) if pixels.place else None
     same = (
-        "type", "width", "height", "slope", "intercept", "unit", "inverted", "linear", "photometric", "image_width",
-        "image_height", "frame",
+        "type", "width", "height", "slope", "intercept", "unit", "inverted", "linear", "exact", "photometric",
+        "image_width", "image_height", "frame",
     )  # fmt: skip
     values: dict[str, Any] = {name: getattr(pixels, name) for name in same}
     return PixelFacts(**values, **_image_facts(pixels), region=list(pixels.region), place=place)

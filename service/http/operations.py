@@ -23,7 +23,8 @@ class Operation:
     that parameters, bodies and `confirm` imply. python: a line of the Python client that does the same.
     collection_in_path: False if the parameter `collection` does not make it an operation on the collection. confirm:
     what a page asks before it sends the request, for endpoints that change a collection. examples: bodies of
-    responses by status, where they do not follow from the model.
+    responses by status, where they do not follow from the model. other_media: media types that a file with status 200
+    may have in place of the one in `responses`.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Operation:
     collection_in_path: bool = True
     confirm: str = ""
     examples: dict[int, Any] = field(default_factory=dict)
+    other_media: tuple[str, ...] = ()
 
     @property
     def body_models(self) -> list[type[BaseModel]]:

@@ -12,6 +12,7 @@ from cbir.store import Collection
 from cbir.system.access_rights import Scope
 from cbir.system.features import Feature, FeatureUnusable, features
 from service.access.caller import current_rights
+from service.access.scopes import OpenTo, rule_of_address
 from service.languages import mark
 from service.pages.page_list import PAGES
 
@@ -62,12 +63,22 @@ def install_menu(app: Flask) -> None:
 
 def _visible_pages(app: Flask, of_administration: bool) -> list[MenuPage]:
     pages = [page for page in app.extensions[MENU] if page.of_administration is of_administration]
-    return [page for page in pages if _shows(page)]
+    return [page for page in pages if _shows(app, page)]
 
 
-def _shows(page: MenuPage) -> bool:
-    rights = current_rights()
+def _shows(app: Flask, page: MenuPage) -> bool:
+    rights, need = current_rights(), _need_of(app, page)
+    if need is None:
+        return False
+    if rights is not None and isinstance(need, Scope) and not rights.allows(need):
+        return False
     return page.scope is None or (rights is not None and rights.allows(page.scope) and not rights.limited)
+
+
+def _need_of(app: Flask, page: MenuPage) -> Scope | OpenTo | None:
+    """Return what the address of a page needs, None if `app` does not have the page."""
+    rules = (rule_of_address(app, "GET", each.rule) for each in app.url_map.iter_rules(page.endpoint))
+    return next((rule.need for rule in rules if rule), None)
 
 
 def install_files(app: Flask) -> None:
@@ -95,9 +106,9 @@ def install_files(app: Flask) -> None:
 
 
 def _check_modules(feature: Feature, static: Mapping[str, Path]) -> None:
-    for page, names in feature.page_modules.items():
+    for page, names in [*feature.page_modules.items(), *feature.pages.items()]:
         for name in names:
-            if page not in PAGES or name not in static:
+            if page not in (*PAGES, *feature.pages) or name not in static:
                 raise FeatureUnusable(
                     f"feature {feature.name}: there is no page {page}, or no file {STATIC}/{name}"
                 )

@@ -17,7 +17,7 @@ from service.http import request_params
 from service.http.operations import operation
 from service.http.problems import SourceGone
 from service.http.request_params import Numbers, Pixels, Side, WindowParameter
-from service.http.responses import picture_response, set_image_headers, set_pixels
+from service.http.responses import PIXEL_VALUES, picture_response, set_image_headers, set_pixels
 from service.routes.image_routes import CollectionParameters, ImageIdInPath
 
 blueprint = Blueprint("pictures", __name__, url_prefix="/v1/images")
@@ -43,6 +43,7 @@ class PictureParameters(CollectionParameters):
 @operation(
     "picture",
     {200: "image/png", 304: None},
+    other_media=("image/jpeg", PIXEL_VALUES),
     query=PictureParameters,
     headers=("If-None-Match",),
     problems=(404, 410, 412, 422),
@@ -51,8 +52,8 @@ class PictureParameters(CollectionParameters):
 def get_picture(image_id: ImageIdInPath) -> Response:
     """Return an image as PNG of at most 1024 pixels a side.
 
-    It is rendered from the image's file; without the file it is the thumbnail, or comes from the archive. A region is
-    cut from the file at full resolution, and is not available without the file; nor is a window. Headers
+    It is rendered from the image's file; without the file it is the thumbnail, a JPEG, or comes from the archive. A
+    region is cut from the file at full resolution, and is not available without the file; nor is a window. Headers
     of a picture from the file are those of `/v1/render`. With `pixels` it is the values of the file's pixels.
     """
     state = current_state()
@@ -75,12 +76,14 @@ def get_picture(image_id: ImageIdInPath) -> Response:
         if isinstance(picture, bytes):
             response.mimetype = "image/jpeg"
             response.set_data(picture)
+            response.set_etag(f"{etag}-thumbnail")  # so that browsers ask again for the picture of the file
         else:
             response.set_data(picture.data)
             set_image_headers(response, picture)
 
     form = f"pixels-{params.side}" if params.pixels else str(MAX_SIDE)
-    return picture_response(f"{record.content_hash}-{form}{part and '-'}{part}", render)
+    etag = f"{record.content_hash}-{form}{part and '-'}{part}"
+    return picture_response(etag, render)
 
 
 def _render_picture(

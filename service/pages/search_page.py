@@ -8,12 +8,14 @@ from flask import Blueprint, render_template, request
 
 from cbir import rerank
 from cbir.errors import NotFound
+from cbir.rerank.parameters import PAPER, PRESET
 from cbir.rerank.several_examples import takes_several_examples
 from cbir.search import MAX_TEXT, Searcher, can_search_by_text
 from cbir.settings import Settings
 from cbir.store import Record
 from cbir.store.snapshot.derived_files import has_cells
 from cbir.system.features import features
+from service.access.caller import actor_name
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
 from service.languages import gettext
@@ -41,6 +43,7 @@ def index() -> tuple[str, HTTPStatus]:
         return unavailable_page(error)
     collection = searcher.collection
     facts = _facts(searcher, state.settings) | {
+        "caller": actor_name(),
         "collection": handle.name,
         "images": len(collection) if handle.is_indexed else len(collection.view()),
         "examples": _examples(searcher, handle.is_indexed),
@@ -90,6 +93,7 @@ def _rerankers(searcher: Searcher) -> list[dict[str, Any]]:
             "takes_judgements": takes_several_examples(choice),
             "parameters": choice.parameter_infos(),
             "defaults": rerank.get_tuned(choice.name, tuned, {}).parameters,
+            "paper": rerank.get(choice.name, **{PRESET: PAPER}).parameters if choice.paper else None,
         }
         for choice in rerank.RERANKERS
     ]

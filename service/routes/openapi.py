@@ -34,6 +34,9 @@ from service.routes.openapi_schemas import (
 
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 OWN_TAGS = ("dicomweb", "annotate")  # first segments of paths that are tags
+SEPARATE_DOCUMENT = (
+    "cbir-separate-document"  # key in app.extensions: beginning of addresses that it describes
+)
 COMMON_PROBLEMS = (400, 401, 403, 408, 414, 421, 429, 431, 500, 503)  # any endpoint may respond with these
 BODY_PROBLEMS = (413, 415)
 QIDO_PREFIX = "/dicomweb/"  # its answers to wrong parameters are 400 (PS3.18, 8.5)
@@ -124,11 +127,14 @@ def _mark_older(described: dict[str, Any], rule: Rule, older_bodies: dict[str, s
 
 
 def _operations(app: Flask) -> Iterator[tuple[Rule, str, Any, Operation]]:
+    separate = app.extensions.get(SEPARATE_DOCUMENT)
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]
         operation = operations.operation_of(view)
+        if operation is None or (separate and rule.rule.startswith(separate)):
+            continue
         for method in METHODS:
-            if operation and method in (rule.methods or ()):
+            if method in (rule.methods or ()) and scopes.rule_of_address(app, method, rule.rule):
                 yield rule, method, view, operation
 
 
@@ -173,6 +179,8 @@ def _operation(
         | {"description": STATUS_DESCRIPTIONS[status]}
         for status, model in operation.responses.items()
     }
+    for media in operation.other_media:
+        responses["200"]["content"] |= _response(media, None, schemas)["content"]
     failures = sorted({*COMMON_PROBLEMS, *operation.problems, *_implied_problems(rule, operation)})
     described["responses"] = responses | {
         str(status): {"$ref": f"#/components/responses/{status}"} for status in failures

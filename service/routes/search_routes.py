@@ -9,7 +9,7 @@ from service.http import request_params
 from service.http.operations import IMAGE_FILES, SERIES_FILES, json_response, operation
 from service.http.request_bodies import uploaded_examples, uploaded_file
 from service.http.request_params import Pixels, Rendering, Side
-from service.http.responses import LabelBudget, set_image_headers, set_pixels
+from service.http.responses import PIXEL_VALUES, LabelBudget, set_image_headers, set_pixels
 from service.http.search_kinds import check_search
 from service.http.search_parameters import ByImage, SearchBody
 from service.routes.run_search import search_by_id, search_by_upload
@@ -74,6 +74,7 @@ def post_search() -> Response:
 @operation(
     "render",
     {200: "image/png"},
+    other_media=(PIXEL_VALUES,),
     body=IMAGE_FILES | SERIES_FILES,
     form=RenderParameters,
     query=RenderParameters,

@@ -55,6 +55,11 @@ export async function request(address, options) {
   throw new ApiError(title, message, temporary, response.status);
 }
 
+/** The JSON that the service answers to a request. */
+export async function fetchJson(address, options = {}) {
+  return (await request(address, options)).json();
+}
+
 /** Raise ApiError for a file that has changed, or is gone, since it was chosen. */
 async function checkReadable(form) {
   for (const file of form.getAll("image")) {

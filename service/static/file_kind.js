@@ -36,3 +36,20 @@ export function fileKind(bytes, name) {
   if (startsWith(bytes, GZIP)) return /\.nii\.gz$/i.test(name) ? "nifti" : null;
   return SIGNATURES.find(([, signature]) => startsWith(bytes, signature))?.[0] ?? null;
 }
+
+const HEAD_BYTES = 512;
+const DEPTH = 24; // offset of the bits of a sample in a PNG file
+const shown = new WeakMap(); // promises by file
+
+/** Whether the browser shows a file as the service does: a PNG, JPEG or BMP of 8 bits. */
+export function isShownByBrowser(file) {
+  if (!shown.has(file)) {
+    const look = async () => {
+      const bytes = new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
+      const kind = fileKind(bytes, file.name);
+      return ["jpeg", "bmp"].includes(kind) || (kind === "png" && bytes[DEPTH] !== 16);
+    };
+    shown.set(file, look().catch(() => false)); // a file that is gone: the request says so
+  }
+  return shown.get(file);
+}

@@ -12,11 +12,6 @@ export const PRESETS = [
 
 const WHOLE_RANGE = 1000; // screen pixels of a drag over half of all values
 
-/** Tell whether the values of a rendering are Hounsfield units. */
-export function takesPresets({ windowing, modality }) {
-  return Boolean(windowing) && modality === "CT";
-}
-
 /** The window after a drag: to the right wider, down darker. */
 export function dragged([center, width], right, down, [least, greatest]) {
   const span = greatest - least;

@@ -24,7 +24,7 @@ SIDE = 64
 SCREEN = """() => {
     const { first, second } = document.getElementById("panes").dataset;
     const ready = !document.getElementById("first").disabled;
-    return [first, second, ready, document.getElementById("finished").hidden];
+    return [first, second, ready, document.getElementById("cover").dataset.kind !== "finished"];
 }"""
 DRAWN = "Boolean(document.getElementById('left')?.picture)"
 UNSENT = 'Object.keys(localStorage).filter((key) => key.startsWith("judged:")).length'

@@ -63,6 +63,12 @@ def test_an_image_of_a_collection_stays_behind(page: sync_api.Page) -> None:
     enter(page, "few")
     page.locator("#drop").wait_for()
     assert asked(page) == {"collection": ["few"]}
+    page.go_back()
+    page.go_back()  # to the address of the beginning, which names no collection
+    until(page, "document.querySelector('#collection span').textContent === 'many'")
+    assert asked(page) == {}
+    enter(page, "few")
+    page.locator("#drop").wait_for()
     until(page, "[...document.querySelectorAll('#start img')].every(image => image.naturalWidth > 0)")
 
 

@@ -66,6 +66,25 @@ def test_by_keyboard_and_in_the_address(page: sync_api.Page) -> None:
     assert "parameters" not in bodies[-1]
 
 
+def test_values_of_the_paper(page: sync_api.Page) -> None:
+    bodies = sent(page)
+    start(page)
+    select(page, "nprf")
+    page.locator("#parameters summary").click()
+    with page.expect_response(SEARCHES):
+        page.get_by_label("Values of the paper").check()
+    page.wait_for_url("**parameters=preset%3Dpaper**")
+    settle(page)
+    assert bodies[-1]["parameters"] == {"preset": "paper"}
+    assert page.locator("#parameter-P").get_attribute("placeholder") == "0"
+    page.reload()
+    settle(page)
+    assert page.locator("#preset").is_checked()
+    page.locator("#parameters summary").click()
+    page.get_by_label("Values of the paper").uncheck()
+    until(page, "!location.search.includes('parameters')")
+
+
 def test_a_value_out_of_bounds_is_pointed_at(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
     select(page, "eprf")

@@ -206,7 +206,8 @@ def test_values_are_shown_in_a_window(
     for key, (center, breadth) in {"4": (40, 400), "6": (480, 2500), "8": (90, 150)}.items():
         page.keyboard.press(key)
         until_viewers(page, f"String(viewer.shownWindow) === '{center},{breadth}'")
-        level = np.clip((values[row, column] - center) / breadth + 0.5, 0, 1) * 255
+        low = center - 0.5 - (breadth - 1) / 2  # PS3.3, C.11.2.1.2
+        level = np.clip((values[row, column] - low) / (breadth - 1), 0, 1) * 255
         until(page, f"Math.abs({shown} - {level}) <= 1")
     page.keyboard.press("v")
     until(page, f"Math.abs(255 - {shown} - {level}) <= 1")

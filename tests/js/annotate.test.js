@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ItemQueue, keyOf } from "./annotate/item_queue.js";
-import { changeRequest, choices, filterParameters, withdrawnNames } from "./annotate/review/decisions.js";
-import { TASKS } from "./annotate/tasks.js";
+import { ItemQueue, keyOf } from "./static/annotate/item_queue.js";
+import { changeRequest, choices, filterParameters, withdrawnNames } from "./static/annotate/review/decisions.js";
+import { TASKS } from "./static/annotate/tasks.js";
 
 const item = (...ids) => ({ ids });
 const keys = (queue) => [queue.current, ...queue.following].map((one) => one && keyOf(one));

@@ -59,6 +59,13 @@ test("an address has what differs from the defaults, and gives it back", () => {
   assert.deepEqual(Object.entries(plain).filter(([, value]) => value), [["collection", "knees"], ["image", "a1"]]);
 });
 
+test("the values of a paper are a parameter in an address", () => {
+  const settings = { ...defaultSettings(facts), rerank: "eprf", parameters: { preset: "paper", P: 3 } };
+  const { rerank, parameters } = addressFields(state({ settings }), { image: "a1" });
+  assert.equal(parameters, "preset=paper;P=3");
+  assert.deepEqual(settingsOf({ rerank, parameters }, facts), settings);
+});
+
 test("addresses by hand stay within bounds", () => {
   assert.equal(settingsOf({ k: "100000" }, facts).k, 200);
   assert.equal(settingsOf({ k: "many" }, facts).k, 20);
@@ -72,7 +79,9 @@ test("the box takes ids, links, UIDs and words", () => {
   assert.equal(kindOf(`${here}/?image=${id}&k=3`, here).kind, "page");
   assert.deepEqual(kindOf(`${here}/v1/collections/my%20knees/images/${id}/thumbnail`, here), { kind: "image", collection: "my knees", id });
   assert.deepEqual(kindOf(`${here}/v1/images/${id}?collection=ct`, here), { kind: "image", collection: "ct", id });
-  assert.deepEqual(kindOf(`${here}/cases/12`, here), { kind: "other", path: "/cases/12" });
+  assert.deepEqual(kindOf(`${here}/cases/12`, here), { kind: "other", address: `${here}/cases/12` });
+  assert.deepEqual(kindOf(`${here}//elsewhere.org/a`, here), { kind: "other", address: `${here}//elsewhere.org/a` });
+  assert.equal(kindOf(`${here}/v1/images/%E0%A4%A`, here).id, "%E0%A4%A");
   assert.deepEqual(kindOf("https://elsewhere.org/a.png", here), { kind: "site", host: "elsewhere.org" });
   assert.equal(kindOf("1.2.840.113619.2.55.3", here).kind, "uid");
   assert.equal(kindOf("effusion on the left", here).kind, "words");

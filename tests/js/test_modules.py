@@ -10,7 +10,6 @@ import service
 
 HERE = Path(__file__).parent
 SERVICE = Path(service.__file__).parent
-ANNOTATE = SERVICE / "features" / "annotate" / "static"  # of a server of its own
 FILES = sorted(path.name for path in HERE.glob("*.test.js"))
 NODE = shutil.which("node")
 
@@ -20,8 +19,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The modules and their tests in one folder, where node takes .js files for modules."""
     folder = tmp_path_factory.mktemp("modules")
     for static in (SERVICE / "static", *(SERVICE / "features").rglob("static")):
-        place = folder / ("annotate" if static == ANNOTATE else "static")
-        shutil.copytree(static, place, dirs_exist_ok=True)
+        shutil.copytree(static, folder / "static", dirs_exist_ok=True)
     for name in FILES:
         shutil.copy(HERE / name, folder)
     (folder / "package.json").write_text('{"type": "module"}', encoding="utf-8")

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { levelOf, levelTable, paintColours, paintGrey, windowInStep } from "./static/viewer/levels.js";
+import { EIGHT_BIT, levelOf, levelTable, paintColours, paintGrey, windowInStep } from "./static/viewer/levels.js";
 import { ellipseText, lengthText, shifted, valuesIn } from "./static/viewer/measures.js";
 import { actualScale, FITTED, layoutOf, moved, toPane, toPicture, zoomed } from "./static/viewer/place.js";
-import { linkedIndex, linkOf, stepsOf } from "./static/viewer/stacks.js";
+import { linkedIndex, linkOf, slicesAhead, stepsOf } from "./static/viewer/stacks.js";
 
 const at = (positions, stack) => positions.map((position_mm) => ({ position_mm, stack }));
 
@@ -20,6 +20,13 @@ test("stacks are linked by as many mm from where they were linked", () => {
   assert.equal(linkedIndex(from, to), 5); // 10 mm are four slices of 2.5 mm
   assert.equal(linkedIndex({ ...from, index: 0 }, to), 0); // 5 mm back are two slices, and there is one
   assert.equal(linkedIndex({ ...from, index: 1 }, to), 1);
+});
+
+test("slices on both sides are loaded ahead, frames of one file are not", () => {
+  const slices = Array.from({ length: 5 }, (_, id) => ({ id }));
+  assert.deepEqual(slicesAhead(slices, 1).map(({ id }) => id), [2, 0, 3, 4]);
+  const file = {};
+  assert.deepEqual(slicesAhead([{ file, frame: 1 }, { file, frame: 2 }, { file: {} }], 0), [{ file: {} }]);
 });
 
 test("positions that fall count backwards", () => {
@@ -50,6 +57,9 @@ test("of slices at one position the nearest in the stack is taken", () => {
 
 test("a window maps values to grey levels as the service does", () => {
   assert.deepEqual([-1000, -160, 40, 240, 3000].map((value) => levelOf(value, [40, 400])), [0, 0, 128, 255, 255]);
+  assert.deepEqual([40, 79, 80].map((value) => levelOf(value, [40, 80])), [129, 255, 255]); // brain: from 0 to 79
+  assert.deepEqual([0, 1, 254, 255].map((value) => levelOf(value, EIGHT_BIT.window)), [0, 1, 254, 255]);
+  assert.deepEqual([0, 0.5, 1].map((value) => levelOf(value, [0.5, 1], true)), [0, 128, 255]); // of NIfTI
   assert.deepEqual([4, 5, 6].map((value) => levelOf(value, [5, 0])), [0, 0, 255]);
 });
 
@@ -69,7 +79,7 @@ test("colours go through the same window", () => {
   const pixels = new Uint8ClampedArray(8);
   const table = levelTable({ type: "uint8", slope: 1, intercept: 0 }, [64, 128]);
   paintColours(new Uint8Array([0, 64, 255, 1, 2, 3]), 3, table, pixels);
-  assert.deepEqual([...pixels], [0, 128, 255, 255, 2, 4, 6, 255]);
+  assert.deepEqual([...pixels], [0, 129, 255, 255, 2, 4, 6, 255]);
 });
 
 test("Hounsfield units have one window, other values the same change of their own", () => {

@@ -40,8 +40,7 @@ def secrets_in(answer: Any, secret: set[str], sent: str) -> set[str]:
 
 
 PAGES = (
-    "/cases",
-    "/cohorts",
+    "/saved",
     "/",
     "/?collection=secret-collection",
     "/gallery",
@@ -51,6 +50,7 @@ PAGES = (
     "/similar?study={study}&level=instance&limit=100",
     "/docs",
     "/login",
+    "/studies",
 )
 
 

@@ -1,10 +1,8 @@
 """The page as it is sent; tests/e2e/test_page.py uses it."""
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
@@ -14,10 +12,10 @@ from cbir import rerank, settings
 from cbir.store import Collection
 from cbir.store.base import profile
 from service.app import create_app
+from tests.service.conftest import facts_of
 
 SERVICE = Path(service.__file__).parent
 STATIC = [SERVICE / "static", *sorted((SERVICE / "features").rglob("static"))]
-STATIC.remove(SERVICE / "features" / "annotate" / "static")  # of a server of its own
 STATIC_FILES = {
     path.relative_to(folder).as_posix(): path
     for folder in STATIC
@@ -38,18 +36,12 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-def facts_of(page: str) -> dict[str, Any]:
-    """What the scripts of the search page are told."""
-    (main,) = (attributes for tag, attributes in Tags(page).found if tag == "main")
-    facts: dict[str, Any] = json.loads(str(main["data-facts"]))
-    return facts
-
-
 def test_page_knows_the_collection(client: FlaskClient, ids: list[str]) -> None:
     page = client.get("/").text
     facts = facts_of(page)
     assert facts["images"] == len(ids)
     assert facts["profile"] == "huang2012"
+    assert facts["caller"] == "service"  # without tokens
     assert {"label", "severity"} <= set(facts["label_keys"])
     assert sorted(facts["filters"]["label"]) == [["even", 15], ["odd", 15]]
     assert "Not a medical device" in page
@@ -63,6 +55,8 @@ def test_every_reranker_is_explained(client: FlaskClient) -> None:
         assert told[name]["description"] == reranker.description
         assert told[name]["title"] == reranker.title
         assert set(told[name]["defaults"]) == {each["name"] for each in told[name]["parameters"]}
+        paper = rerank.get(name, preset="paper").parameters if reranker.paper else None
+        assert told[name]["paper"] == paper
 
 
 def test_nothing_inline_and_nothing_from_elsewhere(client: FlaskClient) -> None:

@@ -21,6 +21,7 @@ from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.client import Client
 from tests.cbir.images.synthetic_dicom import dicom_set, written
+from tests.cbir.images.synthetic_series import write_nifti
 from tests.service.conftest import cbir, problem
 
 SIDE = 96
@@ -147,6 +148,19 @@ def test_pictures_have_bytes(client: FlaskClient, by_format: dict[str, str]) -> 
     assert (facts["type"], facts["photometric"], facts["window"]) == ("rgb8", "RGB", None)
 
 
+def test_windows_of_dicom_and_of_volumes(
+    client: FlaskClient, by_format: dict[str, str], tmp_path: Path
+) -> None:
+    """A volume may have values from 0 to 1, of which a window of DICOM, which ends 1 earlier, shows nothing."""
+    assert read(of_image(client, by_format["dicom"]))[0]["exact"] is False
+    write_nifti(
+        tmp_path / "a.nii", np.linspace(0, 1, 4096, dtype=np.float32).reshape(16, 16, 16), (1.0, 1.0, 1.0)
+    )
+    facts, _ = read(of_upload(client, (tmp_path / "a.nii").read_bytes()))
+    assert facts["exact"] is True
+    assert facts["window"]["width"] < 1
+
+
 def test_frames_of_a_file(client: FlaskClient) -> None:
     frames = np.stack([HU, HU // 2])
     file = bytes(written(dicom_set(frames, frames=2)))
@@ -155,7 +169,9 @@ def test_frames_of_a_file(client: FlaskClient) -> None:
     assert (facts["frame"], facts["frames"]) == (2, 2)
 
 
-def test_nothing_without_the_file(folder: Path, tmp_path: Path) -> None:
+def test_no_values_without_the_file_and_no_picture_for_ever(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "ct.dcm").write_bytes(ct_file())
     cbir(
@@ -172,6 +188,13 @@ def test_nothing_without_the_file(folder: Path, tmp_path: Path) -> None:
     client = create_app(tmp_path / "own", settings.load()).test_client()
     (image,) = client.get("/v1/images").json["items"]
     assert "file" in problem(of_image(client, image["image_id"]), 410)
+    monkeypatch.setattr(Collection, "thumbnail", lambda *_: b"a JPEG")  # as received images have one
+    thumbnail = client.get(f"/v1/images/{image['image_id']}/picture")
+    assert thumbnail.mimetype == "image/jpeg"
+    (tmp_path / "images" / "ct.dcm").write_bytes(ct_file())  # a mounted folder is there again
+    known = {"If-None-Match": thumbnail.headers["ETag"]}
+    again = client.get(f"/v1/images/{image['image_id']}/picture", headers=known)
+    assert (again.status_code, again.mimetype) == (200, "image/png")
 
 
 def test_limited_callers_and_the_audit_log(folder: Path, by_format: dict[str, str], tmp_path: Path) -> None:

@@ -175,3 +175,18 @@ def test_archives_and_volumes_of_other_collections(client, indexed, scans):
     """A collection of single images says what to do with an archive."""
     other = create_app(indexed, settings.load()).test_client()
     assert "is a ZIP archive; unpack it" in problem(send(other, zipped(scans / "images" / "body1")), 422)
+
+
+@pytest.mark.parametrize("form", ["zip", "nifti"])
+def test_one_upload_has_the_middle_slice_and_the_vector(client, scans, tmp_path, form):
+    """Later searches need no file; the archive may have hundreds of MiB."""
+    data = zipped(scans / "images" / "body2")
+    if form == "nifti":
+        write_nifti(tmp_path / "a.nii", stack(SHAPE, SPACING, 2), SPACING)
+        data = (tmp_path / "a.nii").read_bytes()
+    first = send(client, data, include=["pixels", "vector", "cards"])
+    query = first.json["query"]
+    assert query["pixels"]["facts"]["type"] == "int16"
+    assert query["pixels"]["facts"]["image_width"] == SHAPE[2]
+    body = {name: query[name] for name in ("vector", "profile", "origin")}
+    assert results(client.post("/v1/search", json=body | {"rerank": "none"})) == results(first)

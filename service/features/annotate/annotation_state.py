@@ -1,4 +1,4 @@
-"""State that the views of the annotation server share: a study, and the trainer of its ranker."""
+"""An open study, and the trainer of its ranker."""
 
 import logging
 import os
@@ -18,7 +18,6 @@ from service.features.annotate.study import Study
 
 log = logging.getLogger(__name__)
 RETRY_ENTRIES = 50  # answers after which a failed training is tried again within a round
-EXTENSION = "cbir-annotate"
 SHUTDOWN_SECONDS = 10.0  # time that a server which was just killed may take to end
 
 
@@ -77,12 +76,16 @@ class StudyTrainer:
 
 
 class AnnotationState:
-    """A study and its trainer."""
+    """A study and its trainer. collection: its name in the service."""
 
-    def __init__(self, collection: Path, folder: Path) -> None:
-        """Open the study in `folder`, which must have a plan. Raises the errors of `Study`."""
-        self.study = open_study(collection, folder)
-        self.trainer = StudyTrainer(collection, self.study)
+    def __init__(self, path: Path, folder: Path, collection: str) -> None:
+        """Open the study in `folder`, which must have a plan, over the collection at `path`.
+
+        Raises the errors of `Study`.
+        """
+        self.collection = collection
+        self.study = open_study(path, folder)
+        self.trainer = StudyTrainer(path, self.study)
         self.trainer.wake()
 
 
@@ -117,11 +120,3 @@ def check_study(collection: Path, study: Path) -> None:
             if time.monotonic() > end:
                 raise
             time.sleep(0.2)
-
-
-def current_annotation() -> AnnotationState:
-    """Return the annotation state of the current app."""
-    from flask import current_app  # of the extra serve, which commands do without
-
-    state: AnnotationState = current_app.extensions[EXTENSION]
-    return state

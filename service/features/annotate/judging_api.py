@@ -6,7 +6,7 @@ from typing import Annotated
 from flask import Blueprint, Response
 from pydantic import Field, FiniteFloat
 
-from cbir.errors import InvalidInput
+from cbir.errors import InvalidInput, NotFound
 from cbir.images.image import Window, Windowing
 from cbir.ingest.decoder_tasks import ImageChoice, RenderedImage, render_in_window
 from cbir.store import Collection, Record
@@ -16,7 +16,8 @@ from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
 from service.features.annotate.active.annotator_agreement import annotator_agreement
 from service.features.annotate.active.judgement_journal import ImageGrade, PairJudgement, Undo, utc_now
-from service.features.annotate.annotation_state import AnnotationState, current_annotation
+from service.features.annotate.annotation_state import AnnotationState
+from service.features.annotate.annotation_studies import current_annotation
 from service.features.annotate.messages import (
     AnswerReceipt,
     GivenAnswer,
@@ -27,6 +28,7 @@ from service.features.annotate.messages import (
     NextPairs,
     NextParameters,
     PairAgreement,
+    StudyParameters,
     StudyProgress,
     UndoRequest,
 )
@@ -158,7 +160,7 @@ def _json(response: NextPairs | NextImages) -> Response:
     return Response(response.model_dump_json(exclude_unset=True), mimetype="application/json")
 
 
-class AnnotationPictureParameters(request_params.Parameters):
+class AnnotationPictureParameters(StudyParameters):
     """Query of a picture; `window` is center,width on the scale of Image-Values, None for the image's own."""
 
     window: Annotated[tuple[Center, Width] | None, Numbers] = Field(
@@ -192,7 +194,10 @@ def get_annotation_picture(image_id: ImageIdInPath) -> Response:
     """
     state, params = current_state(), request_params.query_parameters(AnnotationPictureParameters)
     window, side = params.window, params.side
-    collection = state.searcher().collection
+    annotation = current_annotation()
+    if not annotation.study.shows(image_id):
+        raise NotFound(f"the study has no image {image_id}")
+    collection = state.searcher(annotation.collection).collection
     record = collection.record(image_id)
 
     def render(response: Response) -> None:
@@ -230,6 +235,7 @@ def _set_headers(response: Response, windowing: Windowing | None, window: Window
 @operation(
     "judge",
     {200: AnswerReceipt},
+    query=StudyParameters,
     body={request_params.JSON: JudgementRequest},
     problems=PROBLEMS,
     python=POST_LINES % "judgements",
@@ -246,6 +252,7 @@ def post_judgement() -> Response:
 @operation(
     "grade_image",
     {200: AnswerReceipt},
+    query=StudyParameters,
     body={request_params.JSON: GradeRequest},
     problems=PROBLEMS,
     python=POST_LINES % "grades",
@@ -261,6 +268,7 @@ def post_image_grade() -> Response:
 @operation(
     "undo",
     {200: AnswerReceipt},
+    query=StudyParameters,
     body={request_params.JSON: UndoRequest},
     problems=PROBLEMS,
     python=POST_LINES % "undo",
@@ -275,6 +283,7 @@ def _record(
     entry_type: type[PairJudgement] | type[ImageGrade] | type[Undo],
     **extra: int,
 ) -> Response:
+    request_params.query_parameters(StudyParameters)
     state, name = current_annotation(), annotator_name(body.who)
     fields = body.model_dump(exclude={"who"}) | extra
     try:

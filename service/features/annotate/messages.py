@@ -22,7 +22,18 @@ SECONDS = Field(description="Seconds from showing to the answer, without pauses,
 MAX_LIMIT = 100  # answers in a response
 
 
-class NextParameters(request_params.Parameters):
+class StudyParameters(request_params.Parameters):
+    """Query that names a study."""
+
+    study: str | None = Field(
+        None,
+        max_length=255,
+        description="Name of the study; it may be left out where there is one.",
+        examples=["knees"],
+    )
+
+
+class NextParameters(StudyParameters):
     """Query of the next pairs or images."""
 
     who: str | None = WHO
@@ -174,7 +185,7 @@ class WrittenSeverity(BaseModel):
     )
 
 
-class ReviewParameters(request_params.Parameters):
+class ReviewParameters(StudyParameters):
     """Query of answers."""
 
     judged_by: str | None = Field(None, description="Only answers of this person.", examples=["Dr. Ada"])

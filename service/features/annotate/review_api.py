@@ -24,7 +24,7 @@ from service.features.annotate.active.judgement_journal import (
     PairJudgement,
     not_undone,
 )
-from service.features.annotate.annotation_state import current_annotation
+from service.features.annotate.annotation_studies import current_annotation
 from service.features.annotate.judging_api import logged_in_annotator
 from service.features.annotate.messages import (
     AnswerInReview,
@@ -33,6 +33,7 @@ from service.features.annotate.messages import (
     EarlierAnswer,
     ReviewParameters,
     StudyAgreement,
+    StudyParameters,
     WrittenSeverity,
 )
 from service.features.annotate.study_files import TrainedModel
@@ -250,6 +251,7 @@ def get_judgements() -> Response:
 @operation(
     "agreement",
     {200: StudyAgreement},
+    query=StudyParameters,
     python='httpx.get(f"{server}/annotate/agreement", headers=headers).json()',
 )
 def get_agreement() -> Response:
@@ -287,7 +289,9 @@ def _earlier(each: Answer, reviewed: Answer) -> EarlierAnswer:
 
 
 @blueprint.get("/annotate/export/judgements.csv")
-@operation("export_judgements_csv", {200: "text/csv"}, python=FILE_LINES % "judgements.csv")
+@operation(
+    "export_judgements_csv", {200: "text/csv"}, query=StudyParameters, python=FILE_LINES % "judgements.csv"
+)
 def get_judgements_csv() -> Response:
     """Return all answers as csv, also replaced and withdrawn ones, with their state."""
     study = current_annotation().study
@@ -296,7 +300,12 @@ def get_judgements_csv() -> Response:
 
 
 @blueprint.get("/annotate/export/judgements.json")
-@operation("export_judgements_json", {200: "application/json"}, python=FILE_LINES % "judgements.json")
+@operation(
+    "export_judgements_json",
+    {200: "application/json"},
+    query=StudyParameters,
+    python=FILE_LINES % "judgements.json",
+)
 def get_judgements_json() -> Response:
     """Return all answers as JSON, with the question, the grades and the conditions of the study."""
     study = current_annotation().study
@@ -306,7 +315,7 @@ def get_judgements_json() -> Response:
 
 
 @blueprint.get("/annotate/export/images.csv")
-@operation("export_images", {200: "text/csv"}, python=FILE_LINES % "images.csv")
+@operation("export_images", {200: "text/csv"}, query=StudyParameters, python=FILE_LINES % "images.csv")
 def get_images_csv() -> Response:
     """Return score, uncertainty and grade of each image of the study as csv.
 
@@ -329,18 +338,20 @@ def _file(text: str, media: str, name: str) -> Response:
 @operation(
     "write_severity",
     {200: WrittenSeverity},
+    query=StudyParameters,
     problems=(409, 507),
     python='httpx.post(f"{server}/annotate/severity", json={}, headers=headers).json()',
     confirm="Write the severity of all images to the collection?",
 )
 def post_severity() -> Response:
     """Label every image that the ranker has seen with its severity, as of the latest training."""
-    model = current_annotation().study.model
+    annotation = current_annotation()
+    model = annotation.study.model
     if model is None:
         raise Conflict(
             "there is no trained ranker yet; training starts once a round is complete, or after some grades"
         )
-    collection = current_state().searcher().collection
+    collection = current_state().searcher(annotation.collection).collection
     study_files.copy_ranker_to_collection(model, collection)
     changed = write_severity(collection, model.ids, model.severity.mean, who=actor_name())
     where = list(read_ranker_conditions(model.folder))  # the study may have others since

@@ -9,7 +9,7 @@ import typer
 
 from cbir.errors import InvalidInput
 from cbir.search.command_options import FOLDER_OR_ADDRESS
-from cbir.store.collection_address import address_or_folder, collection_folder
+from cbir.store.collection_address import address_or_folder, collection_folder, public_name
 from cbir.system.console import echo
 from cbir.system.remedies import install_command
 
@@ -110,6 +110,13 @@ def serve_study(
         typer.Option(help="Minimum number of batches of each training [300; 1000 for --backbone]."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed [0].")] = None,
+    prepare: Annotated[
+        bool,
+        typer.Option(
+            "--prepare",
+            help="Only store the plan, for `cbir serve` with the setting annotation_studies.",
+        ),
+    ] = False,
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for any free port [8000].")] = None,
     server: Annotated[
@@ -131,7 +138,7 @@ def serve_study(
     from cbir.store import Collection
     from service.access.security import check_startup
     from service.features.annotate import study_options, study_plan
-    from service.features.annotate.annotation_app import IMAGES_PAGE, PAIRS_PAGE, create_app
+    from service.features.annotate.annotation_app import create_annotation_app
     from service.features.annotate.annotation_state import check_study
     from service.server.http_server import choose_server, open_listener, run_server
     from service.server.service_commands import service_url
@@ -168,21 +175,27 @@ def serve_study(
         "epochs": epochs,
         "steps": steps,
         "seed": seed,
+        "collection": public_name(collection),
     }
     plan = study_plan.resolve_plan(folder, options)
     _check_network(plan, backbone)
     study_plan.save_plan(folder, options)
     check_study(collection, folder)
+    if prepare:
+        echo(
+            f"The plan is stored in {folder}; `cbir serve` offers it with CBIR_ANNOTATION_STUDIES={folder.parent}"
+        )
+        return
     listener = open_listener(loaded_settings)
     address = service_url(loaded_settings, listener)
 
     def ready() -> None:
-        echo(f"The page: {address}{IMAGES_PAGE if plan.ask == 'grades' else PAIRS_PAGE}")
+        echo(f"The page: {address}/annotate{'/single' if plan.ask == 'grades' else ''}")
         echo(f"Judgements are stored in {folder}")
         echo("Press Ctrl-C to stop; the same command continues the study.")
 
     # The worker, which holds the journal, creates the app.
-    make_app = partial(create_app, collection, folder, loaded_settings)
+    make_app = partial(create_annotation_app, collection, folder, loaded_settings)
     run_server(server_name, make_app, loaded_settings, listener, ready)
 
 

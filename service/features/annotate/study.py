@@ -103,6 +103,15 @@ class Study:
         ]
         return entries[-count:]
 
+    def shows(self, image: str) -> bool:
+        """Return whether the pages of the study show an image: to judge, as a reference, or since it was judged."""
+        return (
+            image in self._row
+            or any(image == reference.image for reference in self.plan.references)
+            or any(image in pair for pair in self._by_pair)
+            or any(image == answer.image for answer in self.image_answers)
+        )
+
     # Rounds and pairs
 
     @property

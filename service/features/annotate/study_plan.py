@@ -153,7 +153,8 @@ class StudyPlan(BaseModel):
     `BayesianRanker`. `epochs`, `steps` and `passes` are those of the ranker. `grades` are the ascending grades that
     people can give to single images, empty for none; `grade_names` are their names, empty for numbers only. `ask` is
     what the start page asks for. `where` has the conditions on the images of the study, empty for all images.
-    `instructions` is Markdown. `study` is a random id.
+    `instructions` is Markdown. `study` is a random id. `collection` is the name of the collection, "" if an earlier
+    version made the study.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -179,6 +180,7 @@ class StudyPlan(BaseModel):
     instructions: str = Field("", max_length=MAX_INSTRUCTIONS)
     references: tuple[ReferenceImage, ...] = Field((), max_length=MAX_REFERENCES)
     study: str = Field(default_factory=lambda: secrets.token_hex(8))
+    collection: str = ""
 
     @field_validator("weights", "encoder")
     @classmethod

@@ -10,12 +10,19 @@ FEATURE = Feature(
         "service.features.saved.page:blueprint",
     ),
     access="service.features.saved.page:RULES",
-    menu=(
-        "service.features.saved.page:CASES_PAGE",
-        "service.features.saved.page:COHORTS_PAGE",
-    ),
+    menu=("service.features.saved.page:MENU_PAGE",),
     package="service.features.saved",
     page_parts={"gallery.head": "gallery_head.html", "gallery.selection": "find_all_button.html"},
+    pages={
+        "saved": (
+            "page.css",
+            "card.css",
+            "viewer/viewer.css",
+            "viewer/reading.css",
+            "saved/saved.css",
+            "saved/saved.js",
+        )
+    },
     page_modules={"search": ("saved_search.js",)},
     tables=(
         "service.features.saved.cases.tables",

@@ -1,33 +1,24 @@
 // The page for administrators: loads what the service reports, again and again while the page is seen.
 
-import { ApiError, request } from "../api.js";
+import "../shell.js";
+import { ApiError, jsonBody, request } from "../api.js";
 import { byId } from "../dom.js";
+import { state, subscribe, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
+import { render } from "../vendor/lit.js";
 import { isActive, madeBy } from "./figures.js";
-import * as healthView from "./health_view.js";
-import * as jobsView from "./jobs_view.js";
-import { showCollections, showRequests, showSettings } from "./tables_view.js";
-import { confirmed, installCreation } from "./token_dialogs.js";
-import * as tokensView from "./tokens_view.js";
+import { page } from "./sections.js";
+import { confirmed, installCreation, openCreation } from "./token_dialogs.js";
 
-const SECONDS = { jobs: 10, health: 5, collections: 30, tokens: 30, requests: 60 };
+const SECONDS = { health: 5, jobs: 10, collections: 30, tokens: 30, requests: 60 };
 const ACTIVE_SECONDS = 1; // between two looks at jobs that run
 
-let tokens = [];
-let settings = [];
-
-const load = async (address) => (await request(address, {})).json();
-
-async function post(address, body) {
-  const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  return (await request(address, options)).json();
-}
+const load = async (path) => (await request(`/v1/${path}`, {})).json();
+const post = async (path, body) => (await request(`/v1/${path}`, jsonBody(body))).json();
 
 function showError(error) {
-  const [title, text] = byId("problem").children;
-  title.textContent = error instanceof ApiError ? error.title : tr("Something went wrong on this page");
-  text.textContent = error instanceof ApiError ? error.message : tr("Reload the page.");
-  byId("problem").hidden = false;
+  const isKnown = error instanceof ApiError;
+  update({ problem: { title: isKnown ? error.title : tr("Something went wrong on this page"), message: isKnown ? error.message : tr("Reload the page.") } });
 }
 
 /** Call `refresh`, which may return other seconds, every so many seconds while the page is seen. */
@@ -36,7 +27,7 @@ async function repeat(refresh, seconds) {
   if (!document.hidden) {
     try {
       next = (await refresh()) ?? seconds;
-      byId("problem").hidden = true;
+      update({ problem: null });
     } catch (error) {
       showError(error);
     }
@@ -44,49 +35,50 @@ async function repeat(refresh, seconds) {
   setTimeout(() => repeat(refresh, seconds), next * 1000);
 }
 
+/** Load a list of the state. */
+const refreshList = (name, path = `admin/${name}`) => async () => update({ [name]: (await load(path)).items });
+const refreshTokens = refreshList("tokens");
+
 async function refreshJobs() {
-  const { items } = await load("/v1/jobs");
-  jobsView.show(items, { cancel, retry });
-  return items.some(isActive) ? ACTIVE_SECONDS : undefined;
+  await refreshList("jobs", "jobs")();
+  return state.jobs.some(isActive) ? ACTIVE_SECONDS : undefined;
 }
 
-async function refreshTokens() {
-  tokens = (await load("/v1/admin/tokens")).items;
-  tokensView.show(tokens, revoke);
-}
+/** Post, and show what it has changed. */
+const change = (path, refresh) => post(path).then(refresh).catch(showError);
 
-async function cancel({ job, collection }) {
-  const agreed = await confirmed(tr("Cancel the job?"), tr("What it has added to {collection} so far stays.", { collection }), tr("Cancel the job"));
-  if (!agreed) return;
-  await post(`/v1/jobs/${encodeURIComponent(job)}/cancel`).then(refreshJobs).catch(showError);
-}
+const actions = {
+  create: openCreation,
+  async cancel({ job, collection }) {
+    const agreed = await confirmed(tr("Cancel the job?"), tr("What it has added to {collection} so far stays.", { collection }), tr("Cancel the job"));
+    if (agreed) await change(`jobs/${encodeURIComponent(job)}/cancel`, refreshJobs);
+  },
+  retry: ({ job }) => change(`jobs/${encodeURIComponent(job)}/retry`, refreshJobs),
+  async revoke({ token_id: id, name }) {
+    const made = madeBy(state.tokens, id).filter((token) => token.state === "valid").length;
+    const choice = made ? trn("Also the {count} token that it or its tokens have made", "Also the {count} tokens that it or its tokens have made", made) : "";
+    const title = tr("Revoke the token {id}?", { id: name ? `${id} (${name})` : id });
+    const agreed = await confirmed(title, tr("It ends at once, with all logins made with it, and cannot be restored."), tr("Revoke"), choice);
+    if (agreed) await change(`admin/tokens/${encodeURIComponent(id)}/revoke${agreed === "chosen" ? "?with_made=true" : ""}`, refreshTokens);
+  },
+};
 
-async function retry({ job }) {
-  await post(`/v1/jobs/${encodeURIComponent(job)}/retry`).then(refreshJobs).catch(showError);
-}
-
-async function revoke({ token_id: id, name }) {
-  const title = tr("Revoke the token {id}?", { id: name ? `${id} (${name})` : id });
-  const text = tr("It ends at once, with all logins made with it, and cannot be restored.");
-  const made = madeBy(tokens, id).filter(({ state }) => state === "valid").length;
-  const choice = made && trn("Also the {count} token that it or its tokens have made", "Also the {count} tokens that it or its tokens have made", made);
-  const agreed = await confirmed(title, text, tr("Revoke"), choice);
-  if (!agreed) return;
-  const withMade = agreed === "chosen" ? "?with_made=true" : "";
-  await post(`/v1/admin/tokens/${encodeURIComponent(id)}/revoke${withMade}`).then(refreshTokens).catch(showError);
-}
-
+Object.assign(state, {
+  ...{ health: null, jobs: null, collections: [], tokens: [], requests: [], settings: [] }, // as the service reports them
+  ...{ allJobs: false, endedTokens: false, defaultSettings: false, problem: null, actions },
+  needsTokens: byId("admin").dataset.tokens === "needed",
+});
+subscribe((now) => render(page(now), byId("admin-sections")));
+update({});
+queueMicrotask(() => location.hash && byId(location.hash.slice(1))?.scrollIntoView());
 installCreation(async (body) => {
-  const created = await post("/v1/admin/tokens", body);
+  const created = await post("admin/tokens", body);
   refreshTokens().catch(showError);
   return created;
 });
-byId("ended-tokens")?.addEventListener("change", () => tokensView.show(tokens, revoke));
-byId("default-settings").addEventListener("change", () => showSettings(settings));
-
-repeat(async () => healthView.show(await load("/v1/admin/health")), SECONDS.health);
+repeat(async () => update({ health: await load("admin/health") }), SECONDS.health);
 repeat(refreshJobs, SECONDS.jobs);
-repeat(async () => showCollections((await load("/v1/admin/collections")).items), SECONDS.collections);
+repeat(refreshList("collections"), SECONDS.collections);
 repeat(refreshTokens, SECONDS.tokens);
-repeat(async () => showRequests((await load("/v1/admin/requests")).items), SECONDS.requests);
-load("/v1/admin/settings").then(({ items }) => showSettings((settings = items))).catch(showError);
+repeat(refreshList("requests"), SECONDS.requests);
+refreshList("settings")().catch(showError);

@@ -11,14 +11,16 @@ for (const button of document.querySelectorAll("[data-close]")) {
 
 const checked = (form, name) => [...form.querySelectorAll(`input[name=${name}]:checked`)].map(({ value }) => value);
 
-/** Let the button create tokens: send(request) resolves to the new token. */
+/** Open the dialog that creates a token. */
+export function openCreation() {
+  byId("token-form").reset();
+  byId("token-error").textContent = "";
+  byId("token-dialog").showModal();
+}
+
+/** Let the dialog create tokens: send(request) resolves to the new token. */
 export function installCreation(send) {
   const form = byId("token-form");
-  byId("new-token")?.addEventListener("click", () => {
-    form.reset();
-    byId("token-error").textContent = "";
-    byId("token-dialog").showModal();
-  });
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const request = tokenRequest({

@@ -54,3 +54,10 @@ export function duration(seconds) {
 export function time(iso, absent = "–") {
   return iso ? new Date(iso).toLocaleString(language, { dateStyle: "short", timeStyle: "short" }) : absent;
 }
+
+/** Who made a token: another one, a user, or the command line. */
+export function maker(name) {
+  if (!name) return tr("command line");
+  const [, kind, id] = name.match(/^(\S+) (.*)$/s);
+  return kind === "token" ? tr("token {id}", { id }) : id;
+}

@@ -29,14 +29,16 @@ export const captionOf = ({ text, image }) => text ?? (image ? tr("Image {name} 
 export function openComparison(from = shownHits(state)[0], listed = shownHits(state)) {
   const { shownQuery: query } = state;
   const hits = listed.filter(({ site }) => !site);
+  if (!hits.length) return;
+  const viewer = query === state.query ? queryViewer() : null; // which else shows the query whose results are awaited
   const source = query.text ? null : sourceOf(query);
   openReading({
-    query: { source: source && { ...source, window: queryViewer()?.window ?? query.window }, caption: captionOf(query), region: regionParts(query, queryViewer()?.picture?.size) },
+    query: { source: source && { ...source, window: viewer?.window ?? query.window }, caption: captionOf(query), region: regionParts(query, viewer?.picture?.size) },
     results: hits.map(resultOf),
     index: Math.max(hits.findIndex(({ image_id }) => image_id === from.image_id), 0),
     actions: {
       search: (image) => startSearch({ image }),
-      ...(!query.text && {
+      ...(!query.text && query === state.query && {
         mark: (image, kind) => mark(image, KINDS[kind]),
         markOf: (image) => Object.keys(KINDS).find((kind) => KINDS[kind] === state.marks.get(image)) ?? null,
       }),

@@ -14,7 +14,14 @@ function parameterField(info, { settings, chosen }) {
   };
   const about = `${info.description}; ${info.minimum} to ${info.maximum}`;
   return html`<label class="parameter" for=${`parameter-${info.name}`} title=${about}><span>${info.name} <small>${info.description}</small></span>
-    <input type="number" id=${`parameter-${info.name}`} name=${info.name} min=${info.minimum} max=${info.maximum} step=${info.whole ? 1 : "any"} placeholder=${chosen.defaults[info.name] ?? ""} .value=${settings.parameters[info.name] ?? ""} @change=${change} /></label>`;
+    <input type="number" id=${`parameter-${info.name}`} name=${info.name} min=${info.minimum} max=${info.maximum} step=${info.whole ? 1 : "any"} placeholder=${(settings.parameters.preset ? chosen.paper : chosen.defaults)[info.name] ?? ""} .value=${settings.parameters[info.name] ?? ""} @change=${change} /></label>`;
+}
+
+/** The values of the method's paper in place of those of the collection. */
+function presetField({ settings: { parameters } }) {
+  const { preset, ...rest } = parameters;
+  const change = ({ target }) => changeSettings({ parameters: target.checked ? { preset: "paper", ...rest } : rest });
+  return html`<label class="check" for="preset"><input type="checkbox" id="preset" .checked=${Boolean(preset)} @change=${change} /> Values of the paper</label>`;
 }
 
 function methodFields({ facts, settings }) {
@@ -25,7 +32,7 @@ function methodFields({ facts, settings }) {
     </select></label>
     <label for="k">Results <input type="number" id="k" min="1" max=${facts.max_results} step="1" .value=${String(settings.k)} @change=${({ target }) => target.reportValidity() && changeSettings({ k: target.valueAsNumber })} /></label>
     ${chosen?.parameters.length
-      ? html`<details class="parameters" id="parameters"><summary>Parameters${Object.entries(settings.parameters).map(([name, value]) => ` · ${name}=${value}`)}</summary>${chosen.parameters.map((info) => parameterField(info, { settings, chosen }))}</details>`
+      ? html`<details class="parameters" id="parameters"><summary>Parameters${Object.entries(settings.parameters).map(([name, value]) => ` · ${name}=${value}`)}</summary>${chosen.paper ? presetField({ settings }) : nothing}${chosen.parameters.map((info) => parameterField(info, { settings, chosen }))}</details>`
       : nothing}
     <p class="hint" id="explanation">${chosen?.description ?? "The method that is best for this collection; the answer says which one and why."}</p>`;
 }

@@ -10,11 +10,12 @@ import { chips } from "./chips.js";
 import { openComparison } from "./comparison.js";
 import { expertFigures, expertPanel } from "./expert.js";
 import { markBar } from "./mark_bar.js";
-import { addressOf, changeSettings, collectionName, mark, run, showMore, shownHits, startSearch } from "./run.js";
+import { addressOf, changeSettings, collectionName, isStale, mark, run, searchWith, showMore, shownHits, startSearch } from "./run.js";
 
 const FIRST = 48; // cards of the first paint; more than a screen shows
 
-const actions = { open: (hit) => openComparison(hit), mark: (hit, value) => mark(hit.image_id, value), search: (hit) => startSearch({ image: state.slices.get(hit.image_id)?.id ?? hit.image_id }) };
+const actionsOf = (list) => ({ open: (hit) => openComparison(hit, shownHits(state, list)), mark: (hit, value) => mark(hit.image_id, value), search: (hit) => searchWith(hit.image_id) });
+const ACTIONS = { before: actionsOf("before"), after: actionsOf("after") };
 
 /** A button that shows more of the group of a hit. */
 function more(hit, { members }) {
@@ -24,7 +25,7 @@ function more(hit, { members }) {
 }
 
 function result(hit, now, list) {
-  const marked = now.query.text || hit.site || list === "before" ? null : (now.marks.get(hit.image_id) ?? 0);
+  const marked = now.query.text || hit.site || list === "before" || isStale(now) ? null : (now.marks.get(hit.image_id) ?? 0);
   const own = !hit.site;
   return html`<li class=${hit.site ? "elsewhere" : marked === 1 ? "liked" : marked === -1 ? "unliked" : ""}>${card(hit, {
     href: own ? addressOf({ image: hit.image_id }) : nothing,
@@ -33,7 +34,7 @@ function result(hit, now, list) {
     marked,
     over: callParts("overCard", hit, now),
     below: html`${list === "before" ? nothing : more(hit, now)}${now.expert ? expertFigures(hit, now, list) : nothing}`,
-    actions: own ? actions : {},
+    actions: own ? ACTIONS[list] : {},
   })}</li>`;
 }
 
@@ -46,21 +47,23 @@ function grid(now, list, title) {
 
 /** The lists that are shown. */
 function lists(now) {
-  const { answer, settings, busy, query, shownQuery } = now;
+  const { answer, settings, busy } = now;
   if (!answer) return nothing;
-  if (!answer.results.length) return noResults(settings.where);
+  if (!answer.results.length) return noResults(now);
   const both = answer.before && settings.view === "both";
   const list = answer.before && settings.view === "before" ? "before" : "after";
-  const stale = busy || query !== shownQuery;
+  const stale = busy || isStale(now);
   return html`<div class=${`columns${both ? " both" : ""}${stale ? " stale" : ""}`} id="columns" aria-busy=${stale ? "true" : nothing}>
     ${both ? grid(now, "before", tr("Before re-ranking")) : nothing}
     ${both ? grid(now, "after", tr("After re-ranking")) : grid(now, list, list === "before" ? tr("Before re-ranking") : tr("Results"))}
   </div>`;
 }
 
-function noResults(where) {
+function noResults({ settings: { where }, fields }) {
+  const others = fields.exclude_own_study ? tr("The collection has no images of other studies.") : tr("The collection has no other images.");
   return html`<section class="state" id="nothing"><h2>${tr("No results")}</h2>
-    <p>${where.length ? tr("No other image of the collection matches {conditions}.", { conditions: where.join(", ") }) : tr("The collection has no other images.")}</p>
+    <p>${where.length ? tr("No other image of the collection matches {conditions}.", { conditions: where.join(", ") }) : others}</p>
+    ${fields.exclude_own_study ? html`<button class="button" type="button" id="with-own-study" @click=${() => changeSettings({ ownStudy: true })}>${tr("Search in the query's own study too")}</button>` : nothing}
     ${where.length ? html`<button class="button" type="button" id="unfilter" @click=${() => changeSettings({ where: [] })}>${tr("Search without filters")}</button>` : nothing}</section>`;
 }
 

@@ -7,8 +7,8 @@ import { remember, remembered } from "../theme.js";
 const CHOICE = "keep-query";
 const [DATABASE, STORE, KEY] = ["cbir", "kept", "query"];
 
-/** Whether the user wants it. */
-export const isOn = () => remembered(CHOICE) === "yes";
+/** Whether the one who is logged in wants it; a browser may have several users. */
+export const isOn = () => remembered(CHOICE) === state.facts.caller;
 
 function opened() {
   return new Promise((resolve, reject) => {
@@ -35,11 +35,12 @@ async function withStore(mode, act) {
 
 const forget = () => withStore("readwrite", (store) => store.delete(KEY));
 
-/** Turn it on or off; off, what was kept is forgotten. */
-export function choose(on) {
-  remember(CHOICE, on ? "yes" : "no");
-  if (on) keep();
-  else forget();
+/** Turn it on or off; what was kept, by whomever, is forgotten. */
+export async function choose(on) {
+  remember(CHOICE, on ? state.facts.caller : "");
+  await forget();
+  kept = null;
+  keep();
 }
 
 let kept = null; // what was written last

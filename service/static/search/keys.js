@@ -6,12 +6,12 @@ import { next as nextColours, remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, ref } from "../vendor/lit.js";
 import { queryViewer } from "./query_viewer.js";
-import { changeView, mark, refine, shownHits, startSearch } from "./run.js";
+import { changeView, isStale, mark, refine, searchWith, shownHits } from "./run.js";
 
 const CHOICE = "single-keys";
 
 const byId = (id) => document.getElementById(id);
-const hitOf = (card) => shownHits(state).find(({ image_id }) => image_id === card.dataset.image);
+const hitOf = (card) => shownHits(state).find(({ image_id, site }) => !site && image_id === card.dataset.image);
 
 /** The card that a key moves to from one of `cards`, whose tops are `tops`; undefined for other keys. */
 export function targetOf(key, index, tops) {
@@ -25,7 +25,7 @@ function neighbour(card, key) {
   return cards[targetOf(key, cards.indexOf(card), cards.map((each) => each.parentElement.offsetTop))];
 }
 
-const judge = (card, value) => !state.query.text && hitOf(card) && mark(card.dataset.image, value);
+const judge = (card, value) => !state.query.text && !isStale(state) && hitOf(card) && mark(card.dataset.image, value);
 
 const actions = () => ({
   o: () => byId("file").click(),
@@ -43,7 +43,7 @@ const actions = () => ({
 });
 
 const cardActions = {
-  s: (card) => startSearch({ image: card.dataset.image }),
+  s: (card) => hitOf(card) && searchWith(card.dataset.image),
   y: (card) => judge(card, 1),
   n: (card) => judge(card, -1),
 };

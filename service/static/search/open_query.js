@@ -7,7 +7,7 @@ import { InputError } from "../input_error.js";
 import { state, update } from "../page_state.js";
 import { tr } from "../translate.js";
 import { kindOf } from "./box_text.js";
-import { addressOf, changeCollection, collectionName, openAddress, showError, startSearch } from "./run.js";
+import { changeCollection, collectionName, openAddress, showError, startSearch } from "./run.js";
 
 let reading = 0; // the latest choice of files; earlier ones that are still read do not matter
 
@@ -52,7 +52,7 @@ export async function openText(typed) {
     history.pushState({}, "", address.write(found.params));
     return openAddress();
   }
-  if (found.kind === "other") return location.assign(found.path);
+  if (found.kind === "other") return location.assign(found.address); // wholly: a path may begin with //, as another host does
   if (found.kind === "site") return refuse(tr("A picture of another site cannot be opened by its link"), tr("The page may not load from {host}. Copy the picture there and paste it here, or save it and drop the file.", found));
   if (found.kind === "uid") return openUid(found.uid).catch(showError);
   if (!state.facts.by_text) return refuse(tr("Words cannot be searched here"), tr("This collection is searched by pictures. Drop or paste one, or type the id of an image."));
@@ -66,8 +66,9 @@ function draggedText(transfer) {
 }
 
 function dropped({ dataTransfer }) {
-  const text = draggedText(dataTransfer); // a picture dragged from the page also carries its file
-  if (text && kindOf(text, location.origin).kind !== "site") return openText(text);
+  const text = draggedText(dataTransfer);
+  const isOfService = ["image", "page", "other"].includes(kindOf(text, location.origin).kind);
+  if (isOfService) return openText(text); // a picture dragged from the page also carries its file
   if (dataTransfer.files.length) return openFiles(droppedFiles(dataTransfer));
   if (text) openText(text);
 }
@@ -111,17 +112,15 @@ export function install() {
     dropped(event);
   });
   document.addEventListener("paste", (event) => {
+    if (isField(event.target) && event.target !== box) return;
     const files = [...(event.clipboardData?.files ?? [])];
     const text = event.clipboardData?.getData("text/plain").trim();
-    if (!files.length && (!text || (isField(event.target) && event.target !== box))) return;
+    const isWords = text && kindOf(text, location.origin).kind === "words";
+    if ((!files.length && !text) || (isWords && event.target === box)) return; // Enter searches
     event.preventDefault();
     if (files.length) return openFiles(files);
     box.value = text;
-    const { kind } = kindOf(text, location.origin);
-    if (kind === "words") box.focus(); // Enter searches
+    if (isWords) box.focus();
     else openText(text);
   });
 }
-
-/** The address of a search with an image, for links. */
-export const linkTo = (image) => addressOf({ image });

@@ -1,21 +1,22 @@
 // The viewer of the query: what it shows, and what the user does in it.
 
 import { record } from "../api.js";
-import { fileKind } from "../file_kind.js";
+import { isShownByBrowser } from "../file_kind.js";
 import { state, update } from "../page_state.js";
 import { tr } from "../translate.js";
+import { EIGHT_BIT } from "../viewer/levels.js";
 import { seriesOf } from "../viewer/picture_source.js";
 import { changePart, collectionName } from "./run.js";
 
+const WINDOWED = ["dicom", "nifti"]; // formats that are searched in a window
 const SEARCH_DELAY = 400; // ms from the last step through a stack to its search
-const IN_BROWSER = ["png", "jpeg", "bmp"]; // kinds that the browser shows by itself
 
-const kinds = new WeakMap(); // of files
+const shown = new WeakMap(); // whether the browser shows a file by itself; else it waits for the values of its answer
 let timer = null;
 
-/** Note the kind of a query's file; a file of a kind that the browser does not show waits for the values of its answer. */
 async function noteKind(file) {
-  kinds.set(file, fileKind(new Uint8Array(await file.slice(0, 512).arrayBuffer()), file.name));
+  shown.set(file, false); // as long as it is not known
+  shown.set(file, await isShownByBrowser(file));
   update({});
 }
 
@@ -34,21 +35,18 @@ const shownKey = (query) => query.slices ?? query.files ?? query.file ?? query.i
 
 let last = { key: null, source: null };
 
-/** The source of the viewer for a state: {source, small, waits}; waits: its picture comes with the answer. */
+/** The source of the viewer for a state: {source, waits}; waits: its picture comes with the answer. */
 export function viewerSource({ query, answer, shownQuery, busy }) {
   const { file } = query;
-  if (file && !kinds.has(file)) {
-    kinds.set(file, "");
-    noteKind(file);
-  }
+  if (file && !shown.has(file)) noteKind(file);
   const answered = Boolean(answer) && shownQuery === query;
-  const waits = Boolean(file) && !IN_BROWSER.includes(kinds.get(file)) && !answered && Boolean(busy) && last.key !== shownKey(query);
-  if (waits) return { source: null, small: "", waits };
+  const waits = Boolean(file) && !shown.get(file) && !answered && Boolean(busy) && last.key !== shownKey(query);
+  if (waits) return { source: null, waits };
   if (last.key !== shownKey(query)) {
     last = { key: shownKey(query), source: sourceOf(query) };
     if (query.image) loadStack(query.image, last);
   }
-  return { source: last.source, small: "", waits: false };
+  return { source: last.source, waits: false };
 }
 
 /** Make the series of an image of the collection the stack of the viewer. */
@@ -68,7 +66,7 @@ function searchSlice(event) {
   const { slice, byUser, index } = event.detail;
   const { query } = state;
   clearTimeout(timer);
-  if (!byUser || !query || query.files) return;
+  if (!byUser || !query || query.files || (query.file && state.facts.of_series)) return; // of a series all of it is searched with
   timer = setTimeout(() => {
     if (query !== state.query) return;
     if (query.image) changePart({ image: slice.id, region: null });
@@ -87,8 +85,9 @@ function searchRegion({ detail, target }) {
 
 /** A window changes the picture alone, until the user searches in it. */
 function noteWindow({ detail }) {
-  const { query, facts } = state;
-  const searchable = query.file && !query.files && !facts.of_series && detail.picture?.windowing;
+  const { query, facts, answer, shownQuery } = state;
+  const hasWindow = detail.picture && detail.picture.windowing !== EIGHT_BIT && WINDOWED.includes(answer?.query.format);
+  const searchable = query.file && query.file === shownQuery?.file && !query.files && !facts.of_series && hasWindow;
   update({ otherWindow: searchable && String(detail.window) !== String(query.window ?? null) ? { window: detail.window } : null });
 }
 
@@ -99,14 +98,19 @@ export function regionParts({ region } = {}, { width, height } = {}) {
 
 const showRegion = (viewer) => (viewer.region = regionParts(state.query ?? {}, viewer.picture?.size));
 
-/** Show the region that the query has by now. */
-export const refreshRegion = () => queryViewer() && showRegion(queryViewer());
+let synced = {}; // {viewer, query} whose region and window were shown last
 
 /** Show a source in the viewer that is drawn; only another one, since a viewer goes to the slice of what it is given. */
 export function showSource(viewer, source) {
   if (!viewer) return;
   connect(viewer);
   if (viewer.source !== source) viewer.source = source;
+  const { query } = state;
+  if (synced.viewer === viewer && synced.query === query) return;
+  const before = synced.viewer === viewer ? synced.query.window : viewer.window;
+  synced = { viewer, query };
+  showRegion(viewer);
+  if (String(query.window ?? null) !== String(before ?? null)) viewer.changeWindow(query.window ?? null);
 }
 
 function connect(viewer) {

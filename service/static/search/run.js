@@ -14,6 +14,7 @@ import { sendSearch } from "./send_search.js";
 const UPLOAD_PART = 0.9; // of the progress; the rest is the search
 
 const queries = []; // by file or text, which no address contains: for the browser's back button
+const LOADED = performance.timeOrigin; // entries of the history from before a reload name queries that are gone
 let running = new AbortController();
 
 /** Ends the requests that run; returns the signal of the next ones. */
@@ -36,8 +37,11 @@ export const collectionName = () => state.facts.collection;
 export const addressOf = (query) => address.write(addressFields({ ...state, rounds: query === state.query ? state.rounds : [] }, query));
 
 function entryOf(query) {
-  return query && !query.image ? { file: keepQuery(query) } : {};
+  return query && !query.image ? { file: keepQuery(query), loaded: LOADED } : {};
 }
+
+/** What the state has of a new query. */
+const begun = (query) => ({ query, marks: new Map(), rounds: [], sheet: false, otherWindow: null });
 
 /** Put the rounds and marks into the entry of the history that is shown. */
 export function keepMarks() {
@@ -46,15 +50,25 @@ export function keepMarks() {
 
 /** Search with a new query, as a new history entry. */
 export function startSearch(query) {
-  update({ query, marks: new Map(), rounds: [], sheet: false });
+  update(begun(query));
   history.pushState(entryOf(query), "", addressOf(query));
+  return run();
+}
+
+/** Search with a result, or with the slice of its series that its card shows. */
+export const searchWith = (image) => startSearch({ image: state.slices.get(image)?.id ?? image });
+
+/** Go on with a query {query, marks, rounds} that was kept, in the entry of the history that is shown. */
+export function resume(kept) {
+  update(kept);
+  history.replaceState({ ...history.state, ...entryOf(kept.query) }, "", addressOf(kept.query));
   return run();
 }
 
 /** Show the start page, as a new history entry. */
 export function startAgain() {
   restart();
-  update({ query: null, answer: null, problem: null, busy: null, marks: new Map(), rounds: [], sheet: false });
+  update({ ...begun(null), answer: null, problem: null, busy: null });
   callParts("answer", null);
   history.pushState({}, "", addressOf(null));
 }
@@ -129,9 +143,9 @@ export async function run() {
   const busy = (share) => signal.aborted || update({ busy: { share } });
   update({ busy: { share: query.file ? 0 : UPLOAD_PART }, problem: null, notice: "" });
   try {
-    const answer = await sendSearch(query, fields, { collection: collectionName(), facts: state.facts, signal, onProgress: (share) => busy(share * UPLOAD_PART) });
+    const answer = await sendSearch(query, fields, { collection: collectionName(), signal, onProgress: (share) => busy(share * UPLOAD_PART) });
     if (signal.aborted) return;
-    update({ answer, fields, shownQuery: query, busy: null, members: new Map(), chosen: null });
+    update({ answer, fields, shownQuery: query, busy: null, members: new Map(), slices: new Map() });
     callParts("answer", answer, { query, signal });
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
@@ -155,12 +169,15 @@ export async function showMore(hit) {
   const whole = { ...hit, members: shown?.members ?? [], group: shown?.group ?? hit.group };
   try {
     const fields = { ...state.fields, include: ["cards"], group_size: nextSize(whole) };
-    const answer = await sendSearch(state.shownQuery, fields, { collection: collectionName(), facts: state.facts, signal: running.signal });
+    const answer = await sendSearch(state.shownQuery, fields, { collection: collectionName(), signal: running.signal });
     update({ members: new Map(state.members).set(hit.image_id, membersOf(whole, answer.results)) });
   } catch (error) {
     if (error.name !== "AbortError") showError(error);
   }
 }
+
+/** Whether the results are those of another query than the one that is shown. */
+export const isStale = ({ query, shownQuery }) => query !== shownQuery;
 
 /** The results in the order and the list that is shown: those of a group after its best one. */
 export function shownHits({ answer, settings, members, facts }, list = settings.view) {
@@ -177,7 +194,8 @@ export async function changeCollection(name) {
     if (signal.aborted) return;
     const { query } = state;
     const kept = query?.image ? null : query;
-    update({ facts, settings: { ...defaultSettings(facts), k: state.settings.k }, query: kept, answer: null, marks: new Map(), rounds: [], problem: null, busy: null });
+    update({ ...begun(kept), facts, settings: { ...defaultSettings(facts), k: state.settings.k }, answer: null, problem: null, busy: null });
+    callParts("answer", null);
     history.pushState(entryOf(kept), "", addressOf(kept));
     run();
   } catch (error) {
@@ -198,19 +216,26 @@ export function factsOf(page) {
   return { ...JSON.parse(page.getElementById("search").dataset.facts), several: Boolean(page.getElementById("collections")) };
 }
 
+/** The collection of addresses that name none. */
+const usualCollection = () => document.querySelector("#collections [data-collection]")?.dataset.collection ?? collectionName();
+
 /** Run the search of the address, on loading and on history navigation. */
 export async function openAddress() {
   const params = address.read();
-  if (params.collection && params.collection !== state.facts.collection) {
+  const collection = params.collection ?? usualCollection();
+  if (collection !== collectionName()) {
     const signal = restart();
     try {
-      update({ facts: await loadFacts(params.collection, signal) });
+      const facts = await loadFacts(collection, signal);
+      if (signal.aborted) return;
+      update({ facts });
     } catch (error) {
       if (!signal.aborted) showError(error);
       return;
     }
   }
-  const query = queryOf(params) ?? queries[history.state?.file] ?? null;
+  const ofEntry = history.state?.loaded === LOADED ? queries[history.state.file] : null;
+  const query = queryOf(params) ?? ofEntry ?? null;
   const rounds = history.state?.rounds ?? (params.said ? [params.said] : []);
   update({ settings: settingsOf(params, state.facts), query, rounds, marks: parse(history.state?.marks ?? rounds.at(-1) ?? ""), problem: null });
   if (query) return run();

@@ -6,12 +6,13 @@ import { collectionName, shownHits } from "./run.js";
 
 const LEAST = 6; // pixels of a drag; less is a click
 
-const stacks = new Map(); // promises of image ids in order, by series
+const stacks = new Map(); // promises of image ids in order, by collection and series
 let drag = null; // {hit, x, index, width, moved}
 
 /** The ids of the images of a series in their order. */
 function stackOf({ dicom }) {
-  if (!stacks.has(dicom.series)) {
+  const key = `${collectionName()}/${dicom.series}`;
+  if (!stacks.has(key)) {
     const load = async () => {
       const ids = [];
       for (let cursor = ""; cursor !== null; ) {
@@ -22,10 +23,10 @@ function stackOf({ dicom }) {
       return ids;
     };
     const loading = load();
-    loading.catch(() => stacks.delete(dicom.series));
-    stacks.set(dicom.series, loading);
+    loading.catch(() => stacks.delete(key));
+    stacks.set(key, loading);
   }
-  return stacks.get(dicom.series);
+  return stacks.get(key);
 }
 
 /** The slice of a drag: the whole width of a card goes through the whole series. */

@@ -10,7 +10,7 @@ import { found } from "./found.js";
 import * as keepQuery from "./keep_query.js";
 import * as keys from "./keys.js";
 import * as openQuery from "./open_query.js";
-import { factsOf, openAddress, run, showError } from "./run.js";
+import { factsOf, openAddress, resume, showError } from "./run.js";
 import * as scrub from "./scrub.js";
 import { defaultSettings } from "./search_fields.js";
 import { side } from "./side.js";
@@ -29,6 +29,7 @@ Object.assign(state, {
   slices: new Map(), // slices of series that cards show, by image
   marks: new Map(), // 1 or -1 by image
   rounds: [], // as text: the marks of each search so far
+  otherWindow: null, // {window} of the query's picture that is not searched in yet
   busy: null, // {share} of a search that runs
   problem: null, // {title, message, temporary}
   notice: "",
@@ -68,10 +69,8 @@ async function start() {
   const kept = words || location.search.includes("image=") ? null : await keepQuery.restored(facts.collection);
   await openAddress();
   if (words) return openQuery.openText(words);
-  if (kept && !state.query) {
-    update(kept);
-    await run();
-  } else if (kept?.query && String(kept.query.image) === String(state.query?.image)) update({ marks: kept.marks });
+  if (kept && !state.query) await resume(kept);
+  else if (kept?.query && String(kept.query.image) === String(state.query?.image)) update({ marks: kept.marks });
 }
 
 installMenu();

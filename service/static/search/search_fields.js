@@ -71,7 +71,7 @@ export function settingsOf(params, facts) {
     ...usual,
     k: Math.min(Math.max(Math.round(Number(params.k)) || usual.k, 1), facts.max_results),
     rerank: ["auto", ...facts.rerankers.map(({ name }) => name)].includes(params.rerank) ? params.rerank : usual.rerank,
-    parameters: Object.fromEntries(entries.map(([name, value]) => [name, Number(value)])),
+    parameters: Object.fromEntries(entries.map(([name, value = ""]) => [name, Number.isNaN(Number(value)) ? value : Number(value)])), // preset=paper is a text
     where: (params.where ?? "").split(";").map((text) => text.trim()).filter(Boolean),
     group: params.group_by ?? usual.group,
     ownStudy: params.own === "1",

@@ -4,9 +4,9 @@ import { callParts } from "../page_parts.js";
 import { state, update } from "../page_state.js";
 import { tr } from "../translate.js";
 import { html, nothing, ref } from "../vendor/lit.js";
-import { refreshRegion, showSource, viewerSource } from "./query_viewer.js";
 import { openComparison } from "./comparison.js";
-import { changePart, changeSettings, startAgain } from "./run.js";
+import { showSource, viewerSource } from "./query_viewer.js";
+import { changePart, changeSettings, isStale, startAgain } from "./run.js";
 import * as takeAway from "./take_away.js";
 import { agreementOf, agreementOn, shareKeys, shareParts, verdictOf } from "./verdict.js";
 
@@ -17,9 +17,9 @@ const isSingle = ({ query, facts }) => !query.files && !facts.of_series;
 function pictureOf(now) {
   const { query, busy } = now;
   if (query.text) return html`<p class="words-query"><small>${tr("Words")}</small>${query.text}</p>`;
-  const { source, small, waits } = viewerSource(now);
+  const { source, waits } = viewerSource(now);
   return html`<cbir-viewer tools=${isSingle(now) ? TOOLS : "window zoom measure"} label=${tr("The query image")} ${ref((viewer) => showSource(viewer, source))}></cbir-viewer>
-    ${waits ? html`<span class="waits">${small ? html`<img src=${small} alt="" />` : nothing}<span>${busy ? tr("Reading the picture …") : ""}</span></span>` : nothing}`;
+    ${waits ? html`<span class="waits"><span>${busy ? tr("Reading the picture …") : ""}</span></span>` : nothing}`;
 }
 
 const colour = ({ rest }, index) => (rest ? "rest" : index);
@@ -49,10 +49,7 @@ function verdict(now) {
   </section>`;
 }
 
-function searchWhole() {
-  changePart({ region: null });
-  refreshRegion();
-}
+const searchWhole = () => changePart({ region: null });
 
 function searchWindow() {
   changePart({ window: state.otherWindow.window });
@@ -70,12 +67,13 @@ function partOfPicture({ query, settings, facts, otherWindow }) {
 function actions(now) {
   const { answer, notice } = now;
   const some = Boolean(answer?.results.length);
+  const canCompare = some && !now.query.text && answer.results.some(({ site }) => !site);
   return html`<div class="actions">
-    ${some && !now.query.text ? html`<button class="button primary" type="button" id="compare" @click=${() => openComparison()}>${tr("Compare")}</button>` : nothing}
-    ${some ? callParts("actions", now) : nothing}
+    <span class="of-answer">${canCompare ? html`<button class="button primary" type="button" id="compare" @click=${() => openComparison()}>${tr("Compare")}</button>` : nothing}
+    ${some ? callParts("actions", now) : nothing}</span>
     <button class="button" type="button" popovertarget="query-menu" aria-label=${tr("More")} title=${tr("More")}>•••</button>
     <div class="choices" id="query-menu" popover>
-      ${some ? takeAway.items(now) : nothing}
+      ${some && !isStale(now) ? takeAway.items(now) : nothing}
       ${callParts("menu", now)}
       <button type="button" id="new-search" @click=${startAgain}>${tr("New search")}</button>
     </div>
@@ -96,7 +94,7 @@ export function side(now) {
   return html`<div class=${`query${sheet ? " open" : ""}`}>
     <div class="stage">${pictureOf(now)}</div>
     <button class="sheet-switch" type="button" aria-expanded=${String(Boolean(sheet))} aria-label=${tr("The query and its tools")} @click=${() => update({ sheet: !sheet })}>${sheet ? "⌄" : "⌃"}</button>
-    <div class="about">
+    <div class=${`about${isStale(now) ? " stale-answer" : ""}`}>
       ${query.note ? html`<p class="hint" id="input-note">${query.note}</p>` : nothing}
       ${partOfPicture(now)}
       ${progress(now)}

@@ -1,6 +1,6 @@
 // Draws the picture of a viewer on its canvas.
 
-import { levelTable, paintColours, paintGrey } from "./levels.js";
+import { EIGHT_BIT, levelTable, paintColours, paintGrey } from "./levels.js";
 
 const EIGHT_BIT_TABLE = { type: "uint8", slope: 1, intercept: 0, inverted: false };
 
@@ -55,7 +55,7 @@ export class Film {
     this.#painted.source ??= picture.stored ?? bytesOf(picture.bitmap, picture.body);
     this.#painted.pixels ??= context.createImageData(width, height);
     const { source, pixels } = this.#painted;
-    const windowOf = picture.rendered ? [127.5, 255] : shownWindow; // the service has applied the other one
+    const windowOf = picture.rendered ? EIGHT_BIT.window : shownWindow; // the service has applied the other one
     if (isGrey) {
       const table = levelTable({ ...picture, inverted: picture.inverted !== inverted }, windowOf);
       paintGrey(source, picture.type, table, new Uint32Array(pixels.data.buffer));

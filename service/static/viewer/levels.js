@@ -1,21 +1,21 @@
 // From values to grey levels: windows, and how two pictures share one. Without the document.
 
-export const EIGHT_BIT = { window: [127.5, 255], values: [0, 255] }; // of a picture without values of its own
+export const EIGHT_BIT = { window: [128, 256], values: [0, 255] }; // of a picture without values of its own
 const TYPES = { int16: [-32768, 65536], uint16: [0, 65536], uint8: [0, 256] }; // the least stored number, and how many there are
 
-/** The grey level, 0 to 255, of a value in a window [center, width], as the service renders it. */
-export function levelOf(value, [center, width]) {
-  const [low, high] = [center - width / 2, center + width / 2];
+/** The grey level, 0 to 255, of a value in a window [center, width] as the service renders it: of DICOM (LINEAR, PS3.3, C.11.2.1.2), or exact. */
+export function levelOf(value, [center, width], exact = false) {
+  const [low, high] = [center - width / 2, center + width / 2 - (exact ? 0 : 1)];
   if (!(low < high)) return value > low ? 255 : 0;
   return Math.round((255 * (Math.min(Math.max(value, low), high) - low)) / (high - low));
 }
 
-/** The levels of all numbers that can be stored, at index (number - least). picture: {type, slope, intercept, inverted}. */
-export function levelTable({ type, slope, intercept, inverted }, window) {
+/** The levels of all numbers that can be stored, at index (number - least). picture: {type, slope, intercept, inverted, exact}. */
+export function levelTable({ type, slope, intercept, inverted, exact }, window) {
   const [least, count] = TYPES[type];
   const table = new Uint8Array(count);
   for (let index = 0; index < count; index++) {
-    const level = levelOf(slope * (least + index) + intercept, window);
+    const level = levelOf(slope * (least + index) + intercept, window, exact);
     table[index] = inverted ? 255 - level : level;
   }
   return table;

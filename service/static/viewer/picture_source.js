@@ -1,13 +1,12 @@
 // Pictures for viewers, of files and of images of the service, kept while they may be shown again.
 
 import { ApiError, request } from "../api.js";
-import { fileKind } from "../file_kind.js";
+import { isShownByBrowser } from "../file_kind.js";
 import { imageFacts } from "../image_facts.js";
 import { EIGHT_BIT } from "./levels.js";
 
 const MOST_BYTES = 256 * 2 ** 20; // of kept pictures
 const WITHOUT_VALUES = [404, 406, 410, 415, 422]; // a picture may be there that has none
-const IN_BROWSER = ["png", "jpeg", "bmp"]; // kinds of files that the browser shows by itself
 const ARRAYS = { int16: Int16Array, uint16: Uint16Array, uint8: Uint8Array, rgb8: Uint8Array };
 
 const kept = new Map(); // {promise, bytes} by key, the latest used last
@@ -100,7 +99,7 @@ export function pictureOf(facts, buffer) {
     body: { width: facts.width, height: facts.height },
     factor: facts.width / facts.image_width,
     ...{ spacing: facts.spacing, modality: facts.modality, unit: facts.unit, frames: facts.frames },
-    ...{ type: facts.type, slope: facts.slope, intercept: facts.intercept, inverted: facts.inverted, linear: facts.linear },
+    ...{ type: facts.type, slope: facts.slope, intercept: facts.intercept, inverted: facts.inverted, linear: facts.linear, exact: facts.exact },
     windowing: window ? { window, values: [facts.least, facts.greatest] } : EIGHT_BIT,
     rendered: false,
     bitmap: null,
@@ -108,13 +107,17 @@ export function pictureOf(facts, buffer) {
   };
 }
 
+/** A picture of values, with its rendering where the file is displayed by a table or curve of its own. */
+async function withCurve(slice, picture) {
+  if (!picture.linear) picture.bitmap = (await rendering(slice, null)).bitmap;
+  return picture;
+}
+
 async function values(slice) {
   const response = await ask(slice, { pixels: "true" });
   const facts = response.headers.get("Image-Facts");
   if (!facts) throw new ApiError("", "", false, 406);
-  const picture = pictureOf(JSON.parse(facts), await response.arrayBuffer());
-  if (!picture.linear) picture.bitmap = (await rendering(slice, null)).bitmap; // in the file's own curve
-  return picture;
+  return withCurve(slice, pictureOf(JSON.parse(facts), await response.arrayBuffer()));
 }
 
 const withoutValues = (error) => {
@@ -130,10 +133,7 @@ export function loadValues(slice) {
   return keep(`${keyOf(slice)}values`, () => values(slice)).catch(withoutValues);
 }
 
-async function fileInBrowser({ file }) {
-  const kind = fileKind(new Uint8Array(await file.slice(0, 512).arrayBuffer()), file.name);
-  return IN_BROWSER.includes(kind) ? fromBlob(file).catch(() => null) : null;
-}
+const fileInBrowser = async ({ file }) => ((await isShownByBrowser(file)) ? fromBlob(file).catch(() => null) : null);
 
 /** Load a slice as it is shown first: its values if `valued`, or if a file needs the service, else a rendering, in a window if one is given. */
 export async function loadPicture(slice, { valued = false, window = null } = {}) {
@@ -148,7 +148,7 @@ export async function loadPicture(slice, { valued = false, window = null } = {})
 /** Keep values that came with the answer to a search: {facts, data} as `query.pixels`, data in base64. */
 export function keepValues(slice, { facts, data }) {
   const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
-  keep(`${keyOf(slice)}values`, async () => pictureOf(facts, bytes.buffer));
+  keep(`${keyOf(slice)}values`, () => withCurve(slice, pictureOf(facts, bytes.buffer)));
 }
 
 /** The stack of the series of an image of the collection, as a source; null if it is alone. */

@@ -8,6 +8,14 @@ export function stepsOf(key, count) {
 
 export const within = (index, count) => Math.min(Math.max(index, 0), count - 1);
 
+const AHEAD = [1, -1, 2, -2, 3, -3]; // steps from the slice that is shown
+
+/** The slices that are loaded before they are shown; frames of one file are not, each of which would send it again. */
+export function slicesAhead(slices, index) {
+  const { file } = slices[index];
+  return AHEAD.map((step) => slices[index + step]).filter((slice) => slice && !(file && slice.file === file));
+}
+
 /** True for a number, which a place may be without. */
 const isKnown = (value) => typeof value === "number" && Number.isFinite(value);
 

@@ -12,6 +12,7 @@ from cbir.store.erasure import EraserFailed, erase_deleted
 from cbir.system.features import Feature, FeatureUnusable, features
 from service.app import create_app
 from service.pages import page_parts
+from service.pages.page_files import page_tags
 from service.state.schema import tables
 from tests.installed_features import InstalledFeatures, fixture_install_feature
 from tests.service.conftest import command, problem
@@ -112,6 +113,7 @@ def test_an_eraser_that_cannot_be_imported_fails_start_and_erasures(
             "there is no slot gallery.head, or no template note.html",
         ),
         ("page_modules={'search': ('note.js',)}", "there is no page search, or no file static/note.js"),
+        ("pages={'notes': ('note.js',)}", "there is no page notes, or no file static/note.js"),
     ],
 )
 def test_a_feature_that_does_not_fit_fails_start(
@@ -136,12 +138,16 @@ def test_a_feature_brings_files_and_parts_of_pages(
         file.write_text(text)
     declared = (
         "package='notes', page_parts={'gallery.selection': 'note.html'}, "
-        "page_modules={'search': ('notes/note.js',)}, page_facts='notes:note_facts'"
+        "page_modules={'search': ('notes/note.js',)}, page_facts='notes:note_facts', "
+        "pages={'notes': ('page.css', 'notes/note.js')}"
     )
     install_feature(
         "notes", f"def note_facts(*_): return {{'most': 7}}\nFEATURE = Feature(name='notes', {declared})"
     )
-    client = create_app(writable, settings.load(job_workers=0)).test_client()
+    app = create_app(writable, settings.load(job_workers=0))
+    client = app.test_client()
+    with app.test_request_context():
+        assert re.findall('/static/([^"]+)', page_tags("notes")) == ["page.css", "notes/note.js"]
     with client.get("/static/notes/note.js") as answer, client.get("/static/theme.js") as other:
         assert answer.text == "// notes"
         assert answer.headers["Cache-Control"] == other.headers["Cache-Control"]

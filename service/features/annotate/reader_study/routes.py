@@ -21,8 +21,6 @@ from service.features.annotate.reader_study.reader_results import reader_answer_
 from service.features.annotate.reader_study.tables import ReaderAnswer, ReaderStudy, StudyItem
 from service.http.operations import json_response
 from service.http.request_params import json_body
-from service.languages import mark
-from service.pages.page_parts import MenuPage
 from service.state.database import state_database
 
 MAX_NOTE = 2000
@@ -32,10 +30,8 @@ Side = Literal["left", "equal", "right"]
 SIDES = {-1: "left", 0: "equal", 1: "right"}  # by the preference of a reader with method a at the left
 
 blueprint = Blueprint("reader_study", __name__, url_prefix="/study")
-MENU_PAGE = MenuPage("reader_study.show_studies", mark("Reader studies"), 70, of_administration=True)
 
 RULES = {
-    "GET /study": AccessRule(Scope.search),
     "GET /study/*": AccessRule(Scope.search),
     "POST /study/*/items": AccessRule(Scope.search, "study"),
     "POST /study/*/answers": AccessRule(Scope.search, "study-answer"),
@@ -190,7 +186,8 @@ def from_sides(
     return None
 
 
-def _is_owner() -> bool:
+def is_owner() -> bool:
+    """Return whether the caller may see the results of reader studies."""
     rights = current_rights()
     return rights is not None and rights.allows(Scope.admin)
 
@@ -228,11 +225,9 @@ def _reader(study: ReaderStudy, number: int | None) -> int:
     return number
 
 
-@blueprint.get("")
-def show_studies() -> str:
-    """List the studies that the caller may see."""
-    listed = [row for row in reader_studies.list_studies(state_database()) if _may_read(row[0])]
-    return render_template("study_list.html", studies=listed, is_owner=_is_owner())
+def list_visible() -> list[tuple[ReaderStudy, int, int]]:
+    """Return the studies that the caller may see, each with its numbers of items and of answers, the newest first."""
+    return [row for row in reader_studies.list_studies(state_database()) if _may_read(row[0])]
 
 
 @blueprint.get("/<name>")
@@ -240,9 +235,7 @@ def show_study(name: str) -> str:
     """Show the page on which a reader judges."""
     study = _shown_study(name)
     numbers = list(range(1, study.readers + 1)) if current_caller() is None else []
-    return render_template(
-        "study.html", study=study, numbers=numbers, is_owner=_is_owner(), max_note=MAX_NOTE
-    )
+    return render_template("study.html", study=study, numbers=numbers, is_owner=is_owner(), max_note=MAX_NOTE)
 
 
 @blueprint.post("/<name>/items")

@@ -1,25 +1,15 @@
 // The grade of the query by the graded images: one line, only where it is valid.
 
 import { addPart } from "./page_parts.js";
-import { state } from "./page_state.js";
 import { fixed, tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
 
-const grades = new WeakMap(); // of queries whose files were sent once, by what was searched with
-
 const columns = ({ facts }) => facts.parts.grade?.columns ?? [];
-
-/** The key of what is graded: the picture, not the settings of a search. */
-const graded = ({ query }) => query.file ?? query;
 
 /** Ask for a grade with a search of one picture. */
 function include(now) {
   const { query } = now;
   return columns(now).length && !query.text && !query.files && !(query.image && query.region) ? ["grade"] : [];
-}
-
-function answer(received) {
-  if (received?.extras?.grade && state.query) grades.set(graded(state), received.extras.grade);
 }
 
 /** The line of a grade {grade_column, grade, low, high, coverage}. */
@@ -28,9 +18,9 @@ function line({ grade_column: column, grade, low, high, coverage }) {
   return html`<p class="grade" id="grade" title=${tr("The interval contains the clinician's grade for {percent} % of images", values)}><b>${column} ${fixed(grade, 1)}</b> ${tr("({low} to {high})", values)}</p>`;
 }
 
-function lines(now) {
-  const found = now.answer?.extras?.grade ?? (now.query && grades.get(graded(now)));
+function lines({ answer }) {
+  const found = answer?.extras?.grade;
   return found ? [found].flat().map(line) : nothing;
 }
 
-addPart({ include, answer, lines });
+addPart({ include, lines });

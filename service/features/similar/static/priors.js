@@ -36,7 +36,7 @@ async function loadOfFile({ target }) {
   if (!target.open || studies) return;
   const k = Math.min(state.facts.max_results, MOST);
   try {
-    const { results } = await sendSearch(query, { k, rerank: "none", include: ["cards"], same_patient: true }, { collection: collectionName(), facts: state.facts });
+    const { results } = await sendSearch(query, { k, rerank: "none", include: ["cards"], same_patient: true }, { collection: collectionName() });
     if (state.priors?.query === query) update({ priors: { query, studies: [{ images: results }], total: results.length } });
   } catch (error) {
     showError(error);

@@ -90,6 +90,14 @@ def test_instructions_and_reference_images(page: sync_api.Page, running: Annotat
     assert not strip.is_visible()
 
 
+def test_instructions_are_in_the_menu_of_a_phone(page: sync_api.Page, running: Annotating) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    begin(page, running, "Max")
+    page.get_by_role("button", name="Menu").click()
+    page.locator("#more").get_by_role("button", name="Instructions").click()
+    page.get_by_text("Look at the gap.").wait_for()
+
+
 def test_single_images(page: sync_api.Page, running: Annotating, study: Path) -> None:
     begin(page, running, "Sue", "/single")
     shown = []

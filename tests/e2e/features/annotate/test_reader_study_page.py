@@ -127,7 +127,7 @@ def test_pages_of_a_study_are_accessible(page: sync_api.Page, served: Served) ->
     page.locator("#list-left img").first.wait_for()
     said += complaints_dark_and_light(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    for address in ("/study", "/study/blinded/results"):
+    for address in ("/studies", "/study/blinded/results"):
         page.goto(served.address + address)
         said += complaints_dark_and_light(page)
     assert said == []

@@ -19,15 +19,20 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.learn.severity.judged_pairs import SeverityEstimate
 from cbir.store import Collection
 from cbir.store.base import profile
+from cbir.system.access_rights import ALL_RIGHTS
 from service.access import scopes
+from service.access.caller import set_rights
 from service.access.scopes import OpenTo
 from service.access.token_stores import Scope, TokenStore
 from service.features.annotate import study_files, study_plan
-from service.features.annotate.annotation_app import ANNOTATION_RULES, create_app
-from service.features.annotate.annotation_state import EXTENSION
+from service.features.annotate.annotation_app import create_annotation_app
+from service.features.annotate.annotation_pages import ANNOTATION_RULES
+from service.features.annotate.annotation_state import AnnotationState
+from service.features.annotate.annotation_studies import EXTENSION
 from service.features.annotate.serve_command import serve_study
 from tests.cbir.images.synthetic_dicom import dicom_set, written
 from tests.service.conftest import cbir, problem
+from tests.service.test_pages import facts_of
 
 
 @pytest.fixture
@@ -38,10 +43,18 @@ def study(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def app(writable: Path, study: Path) -> Iterator[Flask]:
-    made = create_app(writable, study, settings.load())
-    made.extensions[EXTENSION].trainer.state = "learning"  # nobody learns here
+    made = create_annotation_app(writable, study, settings.load())
+    opened(made).trainer.state = "learning"  # nobody learns here
     yield made
-    made.extensions[EXTENSION].study.close()
+    made.extensions[EXTENSION].close()
+
+
+def opened(app: Flask) -> AnnotationState:
+    """The study of an app that has one."""
+    with app.test_request_context():
+        set_rights(ALL_RIGHTS)
+        state: AnnotationState = app.extensions[EXTENSION].open(None)
+        return state
 
 
 @pytest.fixture
@@ -52,9 +65,11 @@ def tokens(tmp_path: Path) -> TokenStore:
 @pytest.fixture
 def closed(writable: Path, study: Path, tokens: TokenStore) -> Iterator[Flask]:
     """With tokens needed."""
-    made = create_app(writable, study, settings.load(require_tokens=True, state_folder=tokens.file.parent))
+    made = create_annotation_app(
+        writable, study, settings.load(require_tokens=True, state_folder=tokens.file.parent)
+    )
     yield made
-    made.extensions[EXTENSION].study.close()
+    made.extensions[EXTENSION].close()
 
 
 def bearer(tokens: TokenStore, scope: Scope, name: str = "") -> dict[str, str]:
@@ -94,9 +109,9 @@ def test_pairs_judged_and_taken_back(client: FlaskClient) -> None:
 
 def test_images_graded_and_taken_back(writable: Path, tmp_path: Path) -> None:
     study_plan.save_plan(tmp_path / "s", {"grades": (0.0, 1.5, 3.0), "start": 0.5})
-    app = create_app(writable, tmp_path / "s", settings.load())
+    app = create_annotation_app(writable, tmp_path / "s", settings.load())
     client = app.test_client()
-    assert client.get("/annotate").text.count("data-grade=") == 6
+    assert [grade["value"] for grade in facts_of(client.get("/annotate").text)["grades"]] == ["0", "1.5", "3"]
     image = pairs(client, 1)["pairs"][0]["first"]
     sent = {"name": str(uuid.uuid4()), "seconds": 7, "image": image, "grade": 1.5, "who": "Ada"}
     for _ in range(2):
@@ -112,11 +127,11 @@ def test_images_graded_and_taken_back(writable: Path, tmp_path: Path) -> None:
     undone = {"name": str(uuid.uuid4()), "who": "Ada", "undoes": sent["name"]}
     assert client.post("/annotate/undo", json=undone).json["progress"]["graded"] == 0
     assert pairs(client)["grades"] == {}
-    app.extensions[EXTENSION].study.close()
+    app.extensions[EXTENSION].close()
 
 
 def test_a_study_without_grades(client: FlaskClient) -> None:
-    assert "data-grade" not in client.get("/annotate").text
+    assert facts_of(client.get("/annotate").text)["grades"] == []
     image = pairs(client, 1)["pairs"][0]["first"]
     sent = {"name": str(uuid.uuid4()), "seconds": 7, "image": image, "grade": 1, "who": "Ada"}
     assert "--grades" in problem(client.post("/annotate/grades", json=sent), 422)
@@ -166,21 +181,21 @@ def test_the_page_and_the_way_to_it(client: FlaskClient) -> None:
 
 def test_the_question_is_text(writable: Path, tmp_path: Path) -> None:
     study_plan.save_plan(tmp_path / "s", {"question": "<script>alert(1)</script>?"})
-    app = create_app(writable, tmp_path / "s", settings.load())
+    app = create_annotation_app(writable, tmp_path / "s", settings.load())
     assert "<script>alert" not in app.test_client().get("/annotate").text
-    app.extensions[EXTENSION].study.close()
+    app.extensions[EXTENSION].close()
 
 
-def test_every_address_has_an_entry(closed: Flask) -> None:
-    found = set()
-    for rule in closed.url_map.iter_rules():
-        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-            entry = scopes.find_rule(method, rule.rule, ANNOTATION_RULES)
-            assert entry, f"{method} {rule.rule} is missing in service/features/annotate/annotation_app.py"
-            found.add(id(entry))
-            if entry.need is OpenTo.anyone and rule.rule.startswith("/annotate"):
-                assert rule.rule.startswith("/annotate/static/")
-    assert {id(entry) for entry in ANNOTATION_RULES.values()} <= found
+def test_no_address_but_those_of_the_study_is_there(
+    closed: Flask, tokens: TokenStore, ids: list[str]
+) -> None:
+    client, everything = closed.test_client(), bearer(tokens, Scope.admin)
+    for path in ("/gallery", "/admin", "/studies", "/v1/collection", f"/v1/images/{ids[0]}", "/metrics"):
+        assert client.get(path, headers=everything).status_code == 404, path
+    assert client.post("/v1/search", headers=everything, json={"image_id": ids[0]}).status_code == 404
+    page = client.get("/annotate", headers=everything).text
+    assert not re.findall(r'href="(/gallery|/admin|/studies|/map)[^"]*"', page)
+    assert 'role="search"' not in page
 
 
 def test_strangers_and_other_scopes_get_nowhere(closed: Flask, tokens: TokenStore) -> None:
@@ -190,13 +205,14 @@ def test_strangers_and_other_scopes_get_nowhere(closed: Flask, tokens: TokenStor
     for rule in closed.url_map.iter_rules():
         path = re.sub(r"<[^>]*>", "x", rule.rule)
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-            entry = scopes.find_rule(method, rule.rule, ANNOTATION_RULES)
+            entry = scopes.rule_of_address(closed, method, rule.rule)
             if entry and entry.need is not OpenTo.anyone:
                 assert stranger.open(path, method=method).status_code == 401, path
-                problem(client.open(path, method=method, headers=refused), 403)
+                if entry.need is Scope.annotate:
+                    problem(client.open(path, method=method, headers=refused), 403)
                 assert client.open(path, method=method, headers=allowed).status_code not in (401, 403)
                 tried += 1
-    assert tried == 17
+    assert tried == len(ANNOTATION_RULES) + 2
 
 
 def test_the_token_says_who(closed: Flask, tokens: TokenStore) -> None:
@@ -250,19 +266,19 @@ def test_dicom_keeps_its_depth(tmp_path: Path) -> None:
         (tmp_path / "files" / f"{number}.dcm").write_bytes(written(made))
     cbir("index", tmp_path / "files", "--collection", tmp_path / "c", "--jobs", "1")
     study_plan.save_plan(tmp_path / "s", {})
-    app = create_app(tmp_path / "c", tmp_path / "s", settings.load())
+    app = create_annotation_app(tmp_path / "c", tmp_path / "s", settings.load())
     with Collection(tmp_path / "c") as collection:
         image = next(record.image_id for _, record in collection.iterate())
     _, headers = shown(app.test_client(), image)
     assert headers["Image-Scale"] == "stored"
     narrow, _ = shown(app.test_client(), image, "2000,128")
     assert len(np.unique(narrow)) > 100, "the 8 bits of the whole range have 8 in this window"
-    app.extensions[EXTENSION].study.close()
+    app.extensions[EXTENSION].close()
 
 
 def test_severity_as_a_label(client: FlaskClient, app: Flask, writable: Path, ids: list[str]) -> None:
     problem(client.post("/annotate/severity", json={}), 409)
-    study = app.extensions[EXTENSION].study
+    study = opened(app).study
     values = np.linspace(-1, 2, len(ids), dtype=np.float32)
 
     class Ranker:

@@ -17,10 +17,12 @@ from cbir.errors import InvalidInput
 from cbir.store import Collection
 from cbir.store.base import stored_models
 from service.features.annotate import study_options, study_plan
-from service.features.annotate.annotation_app import create_app, grade_keys, render_instructions
-from service.features.annotate.annotation_state import EXTENSION
+from service.features.annotate.annotation_app import create_annotation_app
+from service.features.annotate.annotation_pages import grade_keys, render_instructions
+from service.features.annotate.annotation_studies import EXTENSION
 from service.features.annotate.study_options import parse_grades
 from tests.service.conftest import problem
+from tests.service.features.annotate.test_annotate import opened as opened_study
 from tests.service.test_api_descriptions import (
     all_fields,
     bodies_of,
@@ -29,6 +31,7 @@ from tests.service.test_api_descriptions import (
     operations,
     parameters_of,
 )
+from tests.service.test_pages import facts_of
 
 DOCS = Path(__file__).parents[4] / "docs"
 Opening = Callable[..., FlaskClient]
@@ -41,14 +44,14 @@ def opening(writable: Path, tmp_path: Path) -> Iterator[Opening]:
 
     def opened(**options: Any) -> FlaskClient:
         study_plan.save_plan(tmp_path / "study", options)
-        app = create_app(writable, tmp_path / "study", settings.load())
-        app.extensions[EXTENSION].trainer.state = "learning"
+        app = create_annotation_app(writable, tmp_path / "study", settings.load())
+        opened_study(app).trainer.state = "learning"
         apps.append(app)
         return app.test_client()
 
     yield opened
     for app in apps:
-        app.extensions[EXTENSION].study.close()
+        app.extensions[EXTENSION].close()
 
 
 def post(client: FlaskClient, address: str, who: str = "Ada", **body: Any) -> Any:
@@ -192,7 +195,7 @@ def test_the_conditions_stay_with_the_ranker(tmp_path: Path) -> None:
 def test_single_images(opening: Opening) -> None:
     client = opening(grades=(0.0, 1.0), ask="grades", overlap=0.0)
     assert client.get("/").headers["Location"] == "/annotate/single"
-    assert 'data-key="1"' in client.get("/annotate/single").text
+    assert [grade["key"] for grade in facts_of(client.get("/annotate/single").text)["grades"]] == ["0", "1"]
     first, second, *_ = get(client, "/annotate/images", who="Ada")["images"]
     given = post(client, "/annotate/grades", seconds=1, image=first, grade=1)
     post(client, "/annotate/grades", seconds=1, image=second, grade=None)

@@ -4,7 +4,7 @@ import { addressIn, form, jsonBody, request } from "../api.js";
 import { addPart } from "../page_parts.js";
 import { state, update } from "../page_state.js";
 import { queryViewer } from "../search/query_viewer.js";
-import { collectionName, shownHits } from "../search/run.js";
+import { collectionName, isStale, shownHits } from "../search/run.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
@@ -40,7 +40,7 @@ async function load(query, ids) {
 /** The explanation of a result; null if there is none. */
 export async function explanationOf(image) {
   const images = shownHits(state).map(({ image_id }) => image_id);
-  const explanation = isExplained(state) ? await explanations.of(state.query, image, images) : null;
+  const explanation = isExplained(state) && !isStale(state) ? await explanations.of(state.query, image, images) : null;
   return explanation && !explanation.problem ? explanation : null;
 }
 

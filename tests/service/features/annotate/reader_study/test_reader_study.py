@@ -100,7 +100,7 @@ def test_an_answer_comes_back_as_it_was_given(items: list[StudyItem], better: st
 def test_readers_see_no_method_and_nothing_of_others(client: FlaskClient, study: ReaderStudy) -> None:
     (first, *_) = begin(client, 1)["items"]
     client.post("/study/first/answers", json=reply(first, "left", reader=1, note="of the first reader"))
-    for address in ("/study", "/study/first"):
+    for address in ("/studies", "/study/first"):
         page = client.get(address).text
         assert "eprf" not in page
     body = client.post("/study/first/items", json={"reader": 2}).text
@@ -148,7 +148,7 @@ def test_a_study_of_a_collection_that_is_not_served_is_hidden(
 ) -> None:
     reader_studies.add_study(database(), ReaderStudy(**vars(STUDY) | {"collection": "another"}), items)
     assert client.get("/study/first").status_code == 404
-    assert "first" not in client.get("/study").text
+    assert "/study/first" not in client.get("/studies").text
 
 
 def test_results_and_csv_are_by_methods(

@@ -1,0 +1,134 @@
+"""Pages of an annotation study: for pairs, single images and review; their access rules."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from flask import Blueprint, render_template, request, url_for
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup, escape
+from werkzeug.exceptions import NotFound as PageNotFound
+
+from cbir.errors import NotFound
+from cbir.system.access_rights import Scope
+from service.access.scopes import AccessRule
+from service.features.annotate.annotation_studies import PARAMETER, current_annotation
+from service.features.annotate.judging_api import logged_in_annotator
+from service.features.annotate.study_plan import StudyPlan
+from service.http.problems import Conflict
+
+TOP_LEVEL = 3  # of the headings: those of the page are h1 and h2
+DIGITS = tuple(range(10))
+PAIRS_PAGE, IMAGES_PAGE = "annotate.show_pairs", "annotate.show_single_images"
+
+blueprint = Blueprint("annotate", __name__)
+
+ANNOTATION_RULES = {
+    "GET /annotate": AccessRule(Scope.annotate),
+    "GET /annotate/single": AccessRule(Scope.annotate),
+    "GET /annotate/review": AccessRule(Scope.annotate),
+    "GET /annotate/pairs": AccessRule(Scope.annotate, "pairs"),
+    "GET /annotate/images": AccessRule(Scope.annotate, "pairs"),
+    "GET /annotate/judgements": AccessRule(Scope.annotate, "review"),
+    "GET /annotate/agreement": AccessRule(Scope.annotate),
+    "GET /annotate/export/judgements.csv": AccessRule(Scope.annotate, "export"),
+    "GET /annotate/export/judgements.json": AccessRule(Scope.annotate, "export"),
+    "GET /annotate/export/images.csv": AccessRule(Scope.annotate, "export"),
+    # Not logged: the lines of pairs, images and reviews name the images.
+    "GET /annotate/images/*/picture": AccessRule(Scope.annotate),
+    "POST /annotate/judgements": AccessRule(Scope.annotate, "judge"),
+    "POST /annotate/grades": AccessRule(Scope.annotate, "grade"),
+    "POST /annotate/undo": AccessRule(Scope.annotate, "undo"),
+    "POST /annotate/severity": AccessRule(Scope.annotate, "severity"),
+}
+
+
+def render_instructions(text: str) -> Markup:
+    """Return `text`, Markdown after CommonMark with tables, as safe HTML; headings begin at h3."""
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    markdown.add_render_rule("image", _alternative_text)
+    tokens = markdown.parse(text)
+    levels = [int(token.tag[1]) for token in tokens if token.type == "heading_open"]
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(TOP_LEVEL + int(token.tag[1]) - min(levels), 6)}"
+        for child in token.children or ():
+            if child.type == "link_open":
+                child.attrSet("rel", "noreferrer")
+                child.attrSet("target", "_blank")
+        token.attrs.pop("style", None)  # of table cells; the page allows no inline style
+    return Markup(markdown.renderer.render(tokens, markdown.options, {}))  # made from escaped text
+
+
+def _alternative_text(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
+    return str(escape(tokens[index].content))
+
+
+@blueprint.get("/annotate")
+def show_pairs() -> str:
+    """Render the page for pairs; its scripts load pairs and pictures."""
+    return _render("annotate.html", "pairs")
+
+
+@blueprint.get("/annotate/single")
+def show_single_images() -> str:
+    """Render the page for single images."""
+    return _render("annotate.html", "images")
+
+
+@blueprint.get("/annotate/review")
+def show_review() -> str:
+    """Render the page of what was judged."""
+    return _render("review.html", "review")
+
+
+def _render(template: str, page: str) -> str:
+    try:
+        annotation = current_annotation()
+    except NotFound as error:  # a browser gets the page for missing addresses
+        raise PageNotFound(str(error)) from error
+    plan = annotation.study.plan
+    if page == "images" and not plan.grades:
+        raise Conflict("this study has no grades; start it with --grades to grade single images")
+    name = request.args.get(PARAMETER)
+    facts = {
+        "id": plan.study,
+        "name": name,
+        "page": page,
+        "who": logged_in_annotator(),
+        "grades": grade_buttons(plan),
+        "references": [reference.model_dump() for reference in plan.references],
+        "instructions_version": hashlib.sha256(plan.instructions.encode()).hexdigest()[:16],
+    }
+    return render_template(
+        template,
+        facts=facts,
+        page=page,
+        plan=plan,
+        collection=annotation.collection,
+        images=len(annotation.study.ids),
+        address=lambda endpoint: url_for(endpoint, study=name),
+        instructions=render_instructions(plan.instructions) if plan.instructions else None,
+    )
+
+
+def start_page(plan: StudyPlan) -> str:
+    """Return the endpoint of the page that a study opens with."""
+    return IMAGES_PAGE if plan.ask == "grades" else PAIRS_PAGE
+
+
+def grade_buttons(plan: StudyPlan) -> list[dict[str, str]]:
+    """Return value, name and key of the button of each grade."""
+    keys = grade_keys(plan.grades)
+    return [
+        {"value": f"{grade:g}", "name": plan.name_of(grade), "key": key}
+        for grade, key in zip(plan.grades, keys, strict=True)
+    ]
+
+
+def grade_keys(grades: tuple[float, ...]) -> list[str]:
+    """Return the digit that gives each grade, "" for none: the grade itself if all are digits, else its position."""
+    if all(grade in DIGITS for grade in grades):
+        return [f"{grade:g}" for grade in grades]
+    return [str(position) if position < len(DIGITS) else "" for position in range(1, len(grades) + 1)]

@@ -1,0 +1,93 @@
+// Entry of the page for pairs and of that for single images: its state, what draws it, keys.
+
+import "../viewer/viewer.js";
+import { byId } from "../dom.js";
+import { state, subscribe, update } from "../page_state.js";
+import { next as nextTheme, remember, remembered } from "../theme.js";
+import { render } from "../vendor/lit.js";
+import { desk, switchReferences } from "./desk.js";
+import { answer, begin, hold, initial, isPairs, pause, refill, undo } from "./judging.js";
+import { facts, personName } from "./study_facts.js";
+
+const KEY_STEP = 0.1; // part of a pane that an arrow key moves the images by
+const ZOOM = 1.25; // by a key
+const ROOM = "(min-width: 900px)"; // where reference images fit beside the pictures
+const TEXT_FIELDS = "input:not([type=checkbox]), textarea, select";
+const SINGLE_KEYS = "single-keys";
+
+const shown = remembered("references");
+Object.assign(state, initial, { references: shown ? shown === "on" : matchMedia(ROOM).matches });
+subscribe((now) => render(desk(now), byId("desk")));
+update({});
+
+const viewer = () => byId("left"); // another one follows it
+const skip = () => answer("skip");
+const press = (digit) => document.querySelector(`[data-key="${digit}"]:not(:disabled)`)?.click();
+const move = (right, down) => () => viewer().moveBy(right * KEY_STEP, down * KEY_STEP);
+const reset = () => viewer().reset();
+
+const actions = {
+  s: skip,
+  u: undo,
+  Backspace: undo,
+  p: () => pause(!state.paused),
+  i: openInstructions,
+  r: () => facts.references.length && switchReferences(),
+  w: () => viewer().strip.openRow("window"),
+  l: nextTheme,
+  f: reset,
+  "+": () => viewer().zoomBy(ZOOM),
+  "-": () => viewer().zoomBy(1 / ZOOM),
+  "Shift+ArrowLeft": move(1, 0),
+  "Shift+ArrowRight": move(-1, 0),
+  "Shift+ArrowUp": move(0, 1),
+  "Shift+ArrowDown": move(0, -1),
+  "?": () => byId("help").showModal(),
+  ...(isPairs
+    ? { ArrowLeft: () => answer("first"), ArrowRight: () => answer("second"), ArrowDown: () => answer("alike"), "=": () => answer("alike"), g: () => document.querySelector("[data-grade]")?.focus(), 0: reset }
+    : { x: skip, ...Object.fromEntries([..."0123456789"].map((digit) => [digit, () => press(digit)])) }),
+};
+
+/** Let keys work outside of text fields; single letters only while that is wanted. */
+function handleKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.target.closest?.(TEXT_FIELDS)) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  const isCharacter = event.key.length === 1;
+  if (isCharacter && !byId("single-keys").checked) return;
+  const name = isCharacter ? event.key.toLowerCase() : `${event.shiftKey ? "Shift+" : ""}${event.key}`;
+  if (!actions[name]) return;
+  if (!event.repeat || event.shiftKey) actions[name](); // holding a key down judges only once
+  event.preventDefault();
+}
+
+/** Open the instructions; resolves when they are closed. */
+async function openInstructions() {
+  const dialog = byId("instructions");
+  if (!dialog) return;
+  hold(true);
+  dialog.showModal();
+  await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
+  hold(false);
+}
+
+/** Open the instructions if this browser has not shown this version of them. */
+async function openNewInstructions() {
+  const key = `instructions:${facts.id}`;
+  if (remembered(key) === facts.instructions_version) return;
+  await openInstructions();
+  remember(key, facts.instructions_version);
+}
+
+byId("single-keys").checked = remembered(SINGLE_KEYS) !== "off";
+byId("single-keys").addEventListener("change", ({ target }) => remember(SINGLE_KEYS, target.checked ? "on" : "off"));
+byId("keys-help").addEventListener("click", actions["?"]);
+byId("instructions-open")?.addEventListener("click", openInstructions);
+document.addEventListener("keydown", handleKey);
+document.addEventListener("visibilitychange", () => document.hidden && state.ready && pause());
+
+begin(await personName());
+await openNewInstructions();
+await refill();

@@ -1,0 +1,44 @@
+// A judged pair or image: pictures, decision, disagreement, history, and how to change it.
+
+import { picture } from "../../card.js";
+import { fixed, language, tr } from "../../translate.js";
+import { html, nothing } from "../../vendor/lit.js";
+import { openPictures } from "../large_pictures.js";
+import { facts, sliceOf } from "../study_facts.js";
+import { choices, decisionText } from "./decisions.js";
+
+const SIDE = 256; // pixels of a small picture
+const NO_OPINION = ["skip", "none"]; // decisions that contradict nobody
+
+const textOf = ({ decision }) => decisionText(decision, facts.grades);
+const timeOf = ({ at }) => new Date(at).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });
+
+function pictures(answer) {
+  const views = answer.kind === "pair" ? [[answer.first, tr("Left image"), "first"], [answer.second, tr("Right image"), "second"]] : [[answer.image, tr("Image"), ""]];
+  const open = () => openPictures([views.map(([id, caption]) => ({ id, caption }))]);
+  return html`<div class="small-pictures">${views.map(([id, caption, side]) => html`<button class=${answer.decision === side ? "film chosen" : "film"} type="button" aria-label=${caption} @click=${open}>${picture(sliceOf(id, { side: SIDE }).address)}</button>`)}</div>`;
+}
+
+function notes(answer) {
+  const note = (isContrary, text) => html`<p class=${isContrary ? "flag" : "hint"}>${text}</p>`;
+  return [
+    answer.contradicts_model ? note(true, tr("Differs from the model")) : nothing,
+    ...answer.others.map((other) => note(other.decision !== answer.decision && !NO_OPINION.includes(other.decision), tr("{who}: {decision}", { who: other.who, decision: textOf(other) }))),
+    ...answer.earlier.map((earlier) => note(false, tr("Before, {time}: {decision}", { time: timeOf(earlier), decision: textOf(earlier) }))),
+  ];
+}
+
+function actions(answer, { change, withdraw }) {
+  const option = (decision) => html`<option value=${decision} .selected=${decision === answer.decision}>${decisionText(decision, facts.grades)}</option>`;
+  return html`<div class="actions"><select aria-label=${tr("Decision")} @change=${({ target }) => change(answer, target.value)}>${choices(answer, facts.grades).map(option)}</select>
+    <button class="button" type="button" @click=${() => withdraw(answer)}>${tr("Withdraw")}</button></div>`;
+}
+
+/** The list item of an answer; isOwn: the person may change it by actions {change(answer, decision), withdraw(answer)}. */
+export function answerCard(answer, isOwn, callbacks) {
+  return html`<li class="card" data-name=${answer.name}>${pictures(answer)}<div class="words">
+    <p class="label">${textOf(answer)}</p>
+    <p class="hint">${tr("{who} · {time} · {seconds} s", { who: answer.who, time: timeOf(answer), seconds: fixed(answer.seconds, 1) })}</p>
+    ${notes(answer)}${isOwn ? actions(answer, callbacks) : nothing}
+  </div></li>`;
+}

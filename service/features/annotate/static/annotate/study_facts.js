@@ -1,0 +1,66 @@
+// The study of the page: what the service says of it, who judges, and requests about it.
+
+import { jsonBody, request } from "../api.js";
+import { byId } from "../dom.js";
+import { remember, remembered } from "../theme.js";
+import { tr } from "../translate.js";
+
+const NAME_KEY = "annotator"; // in the browser's storage
+
+/** {id, name, page, who, grades: [{value, name, key}], references: [{image, caption}], instructions_version} */
+export const facts = JSON.parse(byId("judging").dataset.facts);
+
+/** An address of the study. */
+export function addressOf(path, parameters = {}) {
+  const query = new URLSearchParams({ ...(facts.name && { study: facts.name }), ...parameters }).toString();
+  return query ? `${path}?${query}` : path;
+}
+
+/** The picture of an image, as a slice of a viewer. */
+export const sliceOf = (id, parameters = {}) => ({ address: addressOf(`/annotate/images/${id}/picture`, parameters) });
+
+export const load = async (path, parameters) => (await request(addressOf(path, parameters), {})).json();
+
+export const send = async (path, body) => (await request(addressOf(path), jsonBody(body))).json();
+
+/** What can be done about a failed request: try again, "later", log in, "login", or nothing, "refused". */
+export function remedyOf({ status, temporary }) {
+  if (status === 401 || status === 403) return "login";
+  return temporary || status === 0 || status === 408 ? "later" : "refused";
+}
+
+/** An error {remedy, title, message} for the person who judges. */
+export function problemOf(error) {
+  const remedy = remedyOf(error);
+  const isAway = error.status === 0;
+  const titles = { login: error.status === 401 ? tr("You are no longer logged in") : null, later: isAway ? tr("The server does not respond") : tr("The server is busy") };
+  const message = isAway ? tr("Your answers are stored in this browser and sent when the server responds again.") : error.message;
+  return { remedy, title: titles[remedy] ?? tr("The request was refused"), message };
+}
+
+/** A body with the name of the person, unless the login says who it is. */
+export const signed = (body, who) => (facts.who ? body : { ...body, who });
+
+/** The name of the person who judges: by the login, or as entered in this browser, where it is asked for once. */
+export async function personName() {
+  const name = facts.who ?? (remembered(NAME_KEY) || (await askForName()));
+  byId("person").textContent = name;
+  byId("somebody-else")?.addEventListener("click", () => {
+    remember(NAME_KEY, "");
+    location.reload();
+  });
+  return name;
+}
+
+function askForName() {
+  byId("asking").showModal();
+  return new Promise((resolve) => {
+    byId("asking").addEventListener("cancel", (event) => event.preventDefault());
+    byId("introduce").addEventListener("submit", (event) => {
+      const name = byId("name").value.trim();
+      if (!name) return event.preventDefault();
+      remember(NAME_KEY, name);
+      resolve(name);
+    });
+  });
+}

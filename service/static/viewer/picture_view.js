@@ -1,0 +1,275 @@
+// One picture that can be windowed, zoomed, measured in and selected from: what <cbir-viewer> is without its slices and groups.
+
+import { element } from "../dom.js";
+import { number, tr } from "../translate.js";
+import { Film } from "./film.js";
+import { installGestures } from "./gestures.js";
+import * as groups from "./groups.js";
+import { handleKey } from "./keys.js";
+import { EIGHT_BIT, tidy } from "./levels.js";
+import { keyOf } from "./picture_source.js";
+import { actualScale, FITTED, layoutOf, moved, zoomed } from "./place.js";
+import { drawShapes } from "./shapes.js";
+import { ToolStrip } from "./tool_strip.js";
+
+const RENDER_DELAY = 80; // ms from the last change of a window to its rendering by the service
+const measures = new Map(); // lists of shapes by the key of their picture
+
+export class PictureView extends HTMLElement {
+  static observedAttributes = ["tools", "label"];
+
+  picture = null;
+  place = FITTED;
+  tool = "zoom";
+  shapeKind = "length"; // that measuring draws
+  chosen = null; // the shape that keys move
+  overlayOpacity = 1;
+  word = ""; // for a slice
+  #values = { window: null, region: null, marked: null, inverted: false, flipped: false, overlay: null };
+  #timer = null;
+  #scheduled = false;
+  #observer = null;
+
+  connectedCallback() {
+    if (!this.stage) this.#build();
+    this.#observer = new ResizeObserver(() => this.redraw());
+    this.#observer.observe(this.stage);
+    this.redraw();
+  }
+
+  disconnectedCallback() {
+    this.#observer.disconnect();
+  }
+
+  #build() {
+    this.film = new Film();
+    this.drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    this.drawing.setAttribute("aria-hidden", "true");
+    this.note = element("p", "viewer-note");
+    this.counter = element("output", "viewer-counter");
+    this.windowed = element("output", "viewer-window");
+    this.stage = element("div", "viewer-stage", this.film.canvas, this.drawing, this.note, element("div", "viewer-facts", this.windowed, this.counter));
+    this.stage.tabIndex = this.hasAttribute("keyless") ? -1 : 0;
+    this.stage.setAttribute("role", "group");
+    this.measured = element("output", "viewer-measured unseen");
+    this.slider = Object.assign(element("input", "viewer-slider"), { type: "range", min: 1 });
+    this.slider.addEventListener("input", () => this.goTo(this.slider.valueAsNumber - 1, true));
+    this.strip = new ToolStrip(this);
+    this.append(this.stage, this.strip.node, this.slider, this.measured);
+    if (!this.hasAttribute("keyless")) this.stage.addEventListener("keydown", (event) => this.press(event));
+    installGestures(this);
+    this.strip.show();
+    this.describe();
+  }
+
+  attributeChangedCallback(name) {
+    if (name === "tools") this.strip?.show();
+    else if (this.stage) this.describe();
+  }
+
+  get tools() {
+    return (this.getAttribute("tools") ?? "").split(" ").filter(Boolean);
+  }
+
+  set tools(names) {
+    this.setAttribute("tools", names.join(" "));
+  }
+
+  get label() {
+    return this.getAttribute("label") ?? "";
+  }
+
+  set label(text) {
+    this.setAttribute("label", text);
+  }
+
+  get scale() {
+    return this.place.scale;
+  }
+
+  /** The shapes measured in the picture that is shown. */
+  get shapes() {
+    return (this.slice && measures.get(keyOf(this.slice))) ?? [];
+  }
+
+  set shapes(shapes) {
+    measures.set(keyOf(this.slice), shapes);
+    this.redraw();
+  }
+
+  /** Show words in place of a picture. */
+  say(text) {
+    if (this.note) this.note.textContent = text;
+  }
+
+  /** Show nothing, before the picture of another source. */
+  empty(window = null) {
+    Object.assign(this, { picture: null, place: FITTED, chosen: null });
+    this.#values.window = window;
+    this.#values.region = this.#values.overlay = null;
+    this.say("");
+    this.film?.clear();
+  }
+
+  // Window
+
+  get window() {
+    return this.#values.window;
+  }
+
+  set window(window) {
+    this.#values.window = window && tidy(window);
+    this.redraw();
+    if (!this.picture?.rendered) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.load(), RENDER_DELAY);
+  }
+
+  /** The window that is shown, also where it is that of the file. */
+  get shownWindow() {
+    return this.window ?? (this.picture?.windowing ?? EIGHT_BIT).window;
+  }
+
+  /** Change the window here and in the group, null for that of the file. */
+  changeWindow(window) {
+    this.window = window;
+    this.dispatch("window", { window: this.window, picture: this.picture });
+    groups.shareWindow(this);
+    this.strip.draw();
+  }
+
+  // Zoom
+
+  get layout() {
+    const { width, height } = this.pane;
+    return layoutOf(this.picture.size, { width, height }, this.place, { flipped: this.flipped, aspect: this.aspect });
+  }
+
+  get pane() {
+    return { width: this.stage.clientWidth || 1, height: this.stage.clientHeight || 1 };
+  }
+
+  /** The height of a pixel in parts of its width. */
+  get aspect() {
+    const { rows, columns } = this.picture?.spacing ?? { rows: 1, columns: 1 };
+    return rows > 0 && columns > 0 ? rows / columns : 1;
+  }
+
+  /** Show the picture at another place, here and in the group. */
+  placeAt(place) {
+    for (const each of [this, ...groups.othersOf(this, "zoom")]) {
+      each.place = place;
+      each.strip.draw();
+      each.redraw();
+    }
+    this.dispatch("zoom", { scale: place.scale });
+  }
+
+  reset() {
+    this.placeAt(FITTED);
+  }
+
+  zoomBy(factor, point) {
+    this.placeAt(zoomed(this.place, factor, point));
+  }
+
+  moveBy(right, down) {
+    this.placeAt(moved(this.place, right, down));
+  }
+
+  actualSize() {
+    if (!this.picture) return;
+    const scale = actualScale(this.picture.size, this.pane, devicePixelRatio, this.aspect);
+    this.placeAt(zoomed(this.place, scale / this.place.scale, [0, 0], scale));
+  }
+
+  // Region
+
+  /** Select a region in parts of the picture, as the user. */
+  selectRegion(region) {
+    this.region = region;
+    this.dispatch("region", region);
+  }
+
+  /** Let keys move the region, or one in the middle of the picture; Enter selects it. */
+  beginRegion() {
+    this.regionBefore = this.region;
+    this.chosen = "region";
+    this.region ??= { x: 0.25, y: 0.25, width: 0.5, height: 0.5 };
+    this.stage.focus({ preventScroll: true });
+  }
+
+  /** Leave the shape that keys move; a region is selected, or as it was before. */
+  endShape(isTaken) {
+    const isRegion = this.chosen === "region";
+    this.chosen = null;
+    if (isRegion && isTaken) this.selectRegion(this.region);
+    else if (isRegion) this.region = this.regionBefore;
+    this.redraw();
+  }
+
+  press(event) {
+    const isDone = handleKey(this, event);
+    if (isDone) {
+      event.preventDefault();
+      event.stopPropagation();
+    }
+    return isDone;
+  }
+
+  dispatch(name, detail) {
+    this.dispatchEvent(new CustomEvent(`cbir-${name}`, { detail, bubbles: true }));
+  }
+
+  // Drawing
+
+  /** Draw again before the next frame of the screen. */
+  redraw() {
+    if (this.#scheduled || !this.stage) return;
+    this.#scheduled = true;
+    requestAnimationFrame(() => {
+      this.#scheduled = false;
+      if (this.isConnected) this.#draw();
+    });
+  }
+
+  #draw() {
+    this.film.draw(this);
+    drawShapes(this);
+    const { count, picture } = this;
+    const shown = (this.shownIndex < 0 ? this.index : this.shownIndex) + 1;
+    this.slider.hidden = count < 2;
+    this.slider.max = count;
+    if (this.slider.valueAsNumber !== this.index + 1) this.slider.value = this.index + 1;
+    const position = tr("{word} {number} of {count}", { word: this.word, number: shown, count });
+    this.slider.setAttribute("aria-valuetext", position);
+    this.counter.textContent = count > 1 && this.shownIndex >= 0 ? position : ""; // of the picture, which comes later
+    const hasWindow = picture && (picture.windowing !== EIGHT_BIT || this.window);
+    this.windowed.textContent = hasWindow ? `C ${round(this.shownWindow[0])} · W ${round(this.shownWindow[1])}` : "";
+    this.dataset.tool = this.tools.includes(this.tool) ? this.tool : "zoom";
+    this.classList.toggle("scrolls", count > 1 || this.scale > 1 || !["zoom"].includes(this.dataset.tool));
+    this.describe();
+  }
+
+  /** Name the picture for screen readers. */
+  describe() {
+    this.stage.setAttribute("aria-label", [this.label || tr("Picture"), this.counter.textContent].filter(Boolean).join(", "));
+    this.slider.setAttribute("aria-label", [tr("Slice"), this.label].filter(Boolean).join(": "));
+  }
+
+  static {
+    for (const name of ["region", "marked", "inverted", "flipped", "overlay"]) {
+      Object.defineProperty(this.prototype, name, {
+        get() {
+          return this.#values[name];
+        },
+        set(value) {
+          this.#values[name] = value;
+          this.redraw();
+        },
+      });
+    }
+  }
+}
+
+const round = (value) => number(Number(value.toPrecision(Math.abs(value) >= 1000 ? 5 : 3)));
