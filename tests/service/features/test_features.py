@@ -1,5 +1,6 @@
 """Features of other distributions: what is refused, and that an erasure leaves none out."""
 
+import re
 from contextlib import nullcontext
 from pathlib import Path
 
