@@ -30,8 +30,9 @@ export function changeAndRead(change, read) {
 /** The problem of the state. */
 export function problemBox({ problem } = state) {
   if (!problem) return nothing;
-  return html`<section class="state problem" id="problem" role="alert"><h2>${tr("That did not work")}</h2><p>${problem.message}</p>
-    <button class="button" type="button" id="retry" @click=${problem.again}>${tr("Try again")}</button></section>`;
+  const { message, again } = problem;
+  return html`<section class="state problem" id="problem" role="alert"><h2>${tr("That did not work")}</h2><p>${message}</p>
+    ${again ? html`<button class="button" type="button" id="retry" @click=${again}>${tr("Try again")}</button>` : nothing}</section>`;
 }
 
 /** Tabs {name, title, count} as links to a part of the page; current: the name of the one that is shown. */

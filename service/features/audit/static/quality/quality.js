@@ -38,7 +38,7 @@ async function read() {
   const isNew = audit && audit.read_at !== state.audit?.read_at; // else what was decided on the page stays
   const chosen = { decided: new Map(), label: known(audit?.labels?.key, state.label), split: known(audit?.leaks?.key, state.split) };
   update({ ...(isNew && chosen), running, audit, changed, corrected, isRead: true });
-  if (phase === "failed") update({ problem: { message: tr("The last audit failed: {reason}", { reason: error ?? "" }), again: load } });
+  if (phase === "failed") update({ problem: { message: tr("The last audit failed: {reason}", { reason: error ?? "" }) } });
   clearTimeout(timer);
   if (running) timer = setTimeout(follow, POLL_MS);
 }
