@@ -1,214 +1,231 @@
-"""Measure the default and EPRF on parts of a collection that they were not tuned on, by source and by class size.
+"""Measure `auto`, `diffusion-eprf` and EPRF on parts of a collection that nothing was tuned on.
 
-Each set is a collection of its own: its directions are learned from its images alone. Sets are the images of one
-source by label, or by label and group of like pictures (`fine`, a few images each, sizes with a long tail), images of
-one patient as a class, and all sources with 3, 5, 10, 20 and 50 images a class. Images of the query's patient are
-left out, unless patients are the classes.
+Each set is a collection of its own (`source_sets.py`): its directions are learned from its images alone. Images of
+the query's patient are left out, unless patients are the classes. Differences have paired bootstrap intervals over
+queries. With --choose, settings of `diffusion-eprf` are chosen on the sets of all sources but one and checked on that
+one, in turn: those whose worst gain is best.
 
-The weights of the default are chosen on the sets of all sources but one, and reported on the sets of that one, in
-turn: those whose worst gain is best.
-
-    OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION [--queries 50] [--json FILE]
+    OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION [--choose] [--out FILE]
+    OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION --time
 
 Both have the same images, with the labels `label`, `source` and where known `grade`; that of --finer, of `huang2012`,
 tells like pictures.
 """
 
 import argparse
-import json
+import os
+import subprocess
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
+from source_sets import Images, LabelledSet, gallery_of, labelled_sets, read
 
 from cbir import rerank
-from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, score_query
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.knn import find_neighbours
-from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.vector_blocks import fit_space, plain_space
-from cbir.rerank.reranker import Reranker
+from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
+from cbir.evaluation.metrics.rank_metrics import average_precision
+from cbir.gallery.gallery import Gallery, rank, top_k
+from cbir.gallery.vector_blocks import Rows
+from cbir.rerank.backend import Backend
+from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.reranker import Reranked, Reranker
 from cbir.store import Collection
-from cbir.store.base import normalisation
 from cbir.store.base.profile import Profile, settings_of_new
 from cbir.system.threads import OneBlasThread
 
-SMALL = (3, 5, 10, 20, 50)  # images of a class
-MOST, LEAST = 1500, 3  # images of a source; images of a patient that are a class
-GROUP = 12  # images of a label for each group of like pictures, about
-OLD_EPRF = {
-    "K": 80, "N": 120, "P": 12, "T1": 3, "T2": 10, "lowest": 0.95, "sharpness": 3.5, "closeness": 0.6, "sure": 0.96,
-}  # fmt: skip
-CHOICES = ("auto", "without SVMs", "without evidence", "weight=1", "weight=6")  # of a setting of the default
-OLD_AUTO = {"damping": 0.97, "tail": 1.0, "mutual": 4.0}
-Quality = NDArray[np.float64]  # mAP and P@1, a row for each method
+SHOWN = ("none", "auto", "diffusion-eprf", "eprf", "eprf:preset=paper")
+CHOICES: Mapping[str, Mapping[str, float]] = {
+    "without the update": {"lam": 0},
+    "without SVMs": {"weight": 0},
+    "without evidence": {"evidence": 0},
+    "weight=1": {"weight": 1},
+    "weight=6": {"weight": 6},
+}
+RESAMPLES = 2000
+TIMED, ANSWERS = 40, 20  # queries, and images that each finds
+HEAD = """\
+# Sources and class sizes that nothing was tuned on
+
+    OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION --queries {queries} --out FILE
+
+Commit {commit}. Each set is a collection of its own, with directions learned from its images alone; of fewer than
+1,000 images vectors are centred only. Queries are drawn evenly from its classes; images of the query's patient are
+left out, but where patients are the classes. `auto` is what it stands for without labels: `{auto}`.
+In brackets: 95 % intervals by the bootstrap, over the queries of a set.
+"""
+Quality = NDArray[np.float64]  # AP and P@1, or their means: (..., 2)
 
 
-class Images(NamedTuple):
-    """Raw vectors (n, d), coordinates (n, c) that tell like pictures, and texts (n,), empty where unknown."""
-
-    raw: NDArray[np.float32]
-    like: NDArray[np.float32]
-    label: NDArray[Any]
-    source: NDArray[Any]
-    grade: NDArray[Any]
-    patient: NDArray[Any]
-
-
-class LabelledSet(NamedTuple):
-    """Images at `rows` (m,) with their classes (m,); whether images of the query's patient may be found."""
+class Measured(NamedTuple):
+    """A set with the quality (q, methods, 2) of its queries."""
 
     name: str
     source: str
-    rows: NDArray[np.int64]
-    classes: NDArray[Any]
-    same_patient: bool = False
+    images: int
+    scored: Quality
+
+    def gains(self, method: int, base: int) -> Quality:
+        """Return the differences (q, 2) between two methods, in points."""
+        return 100 * np.asarray(self.scored[:, method] - self.scored[:, base])
 
 
-def read(folder: Path, finer: Path) -> tuple[Images, Profile]:
-    """Read the images of a collection, and by their content the vectors of another one."""
-    with Collection(folder) as collection, Collection(finer) as other:
-        contents = collection.content_hashes()
-        numbers = np.array(sorted(contents), np.int64)
-        by_content = {content: number for number, content in other.content_hashes().items()}
-        same = np.array([by_content[contents[number]] for number in numbers.tolist()], np.int64)
-        like = other.raw_vectors(same)
-        columns = [collection.labels_by_number(key) for key in ("label", "source", "grade")]
-        columns.append(collection.patient_keys())
-        values = (np.array([column.get(number) or "" for number in numbers.tolist()]) for column in columns)
-        like = (like - like.mean(axis=0)) / np.maximum(like.std(axis=0), 1e-6)
-        return Images(collection.raw_vectors(numbers), like.astype(np.float32), *values), collection.profile
-
-
-def labelled_sets(images: Images, seed: int) -> Iterator[LabelledSet]:
-    """Yield the sets."""
-    random = np.random.default_rng(seed)
-    rows = np.arange(len(images.label))
-    for source in sorted(set(images.source.tolist())):
-        own = np.sort(random.permutation(rows[images.source == source])[:MOST])
-        yield LabelledSet(f"{source}, label", source, own, images.label[own])
-        if (images.grade[own] != "").mean() > 0.5:
-            yield LabelledSet(f"{source}, grade", source, own, images.grade[own])
-        yield finer_set(images, source, own, random)
-        names, counts = np.unique(images.patient[own], return_counts=True)
-        several = own[np.isin(images.patient[own], names[(counts >= LEAST) & (names != "")])]
-        if len(several) > 100:
-            yield LabelledSet(f"{source}, patient", source, several, images.patient[several], True)
-    for count in SMALL:
-        classes = [rows[images.label == label] for label in np.unique(images.label)]
-        drawn = np.sort(np.concatenate([random.permutation(members)[:count] for members in classes]))
-        yield LabelledSet(f"all, {count} a class", "all", drawn, images.label[drawn])
-    yield finer_set(images, "all", np.sort(random.permutation(rows)[:MOST]), random)
-
-
-def finer_set(
-    images: Images, source: str, rows: NDArray[np.int64], random: np.random.Generator
-) -> LabelledSet:
-    """Return images of groups of like pictures of a label, few of most groups, and many of some."""
-    chosen, names = list[int](), list[str]()
-    for label in np.unique(images.label[rows]):
-        members = rows[images.label[rows] == label]
-        clusters = KMeans(max(1, len(members) // GROUP), n_init=1, random_state=0)
-        groups = clusters.fit_predict(images.like[members])
-        for group in np.unique(groups):
-            size = int(np.clip(2 + 3 * random.pareto(0.9), 2, 120))
-            kept = random.permutation(members[groups == group])[:size]
-            chosen += kept.tolist()
-            names += [f"{label} {group}"] * len(kept)
-    order = np.argsort(chosen, kind="stable")
-    return LabelledSet(f"{source}, fine", source, np.array(chosen)[order], np.array(names)[order])
-
-
-def gallery_of(raw: NDArray[np.float32], profile: Profile) -> Gallery:
-    """Return the gallery that a collection of these images has."""
-    statistics = normalisation.fit_statistics(raw, profile)
-    vectors = statistics.normalise(raw)
-    parts = normalisation.part_bounds(profile, statistics)
-    space = plain_space(vectors.shape[1]) if profile.is_projected else fit_space(vectors, parts)
-    graph = Neighbourhood(find_neighbours(vectors, space))
-    return Gallery((vectors,), np.arange(len(raw)), parts, graph, profile.is_projected)
-
-
-def methods(profile: Profile) -> Mapping[str, Reranker]:
-    """Return the methods by their names in the tables."""
-    sure = {"sure": 0.85 if profile.descriptor == "huang2012" else 1.0}
+def methods(profile: Profile, with_choices: bool) -> dict[str, Reranker]:
+    """Return the methods by their names in the tables: those SHOWN, and if asked for settings of `diffusion-eprf`."""
+    auto = rerank.default_choice(profile.descriptor)
+    sure = {"sure": auto.parameters.get("sure", 1.0)}
     named = {
         "none": rerank.get("none"),
-        "auto before": rerank.get("diffusion", **OLD_AUTO, **sure),
-        "auto": rerank.get("diffusion-eprf", **sure),
-        "without the update": rerank.get("diffusion-eprf", lam=0, **sure),
-        "without SVMs": rerank.get("diffusion-eprf", weight=0, **sure),
-        "without evidence": rerank.get("diffusion-eprf", evidence=0, **sure),
-        "eprf:preset=paper": rerank.get("eprf", preset="paper"),
-        "eprf before": rerank.get("eprf", **(OLD_EPRF if profile.is_projected else {})),
+        "auto": rerank.get(auto.method, **auto.parameters),
+        "diffusion-eprf": rerank.get("diffusion-eprf", **sure),
         "eprf": rerank.get_tuned("eprf", settings_of_new(profile), {}),
+        "eprf:preset=paper": rerank.get("eprf", preset="paper"),
     }
-    for weight in (1.0, 6.0):
-        named[f"weight={weight:g}"] = rerank.get("diffusion-eprf", weight=weight, **sure)
+    for name, values in CHOICES.items() if with_choices else ():
+        named[name] = rerank.get("diffusion-eprf", **(sure | values))
     return named
 
 
+def share_flows() -> None:
+    """Let the methods compute the diffusion of a query once."""
+    plain: Callable[[Diffusion, Backend], tuple[Rows, Reranked]] = Diffusion.diffuse
+    flows = WeakKeyDictionary[Backend, dict[tuple[float, ...], tuple[Rows, Reranked]]]()
+
+    def remembered(self: Diffusion, backend: Backend) -> tuple[Rows, Reranked]:
+        of_query = flows.setdefault(backend, {})
+        setting = tuple(getattr(self, name) for name in Diffusion.parameter_names() if name != "sure")
+        if setting not in of_query:
+            of_query[setting] = plain(self, backend)
+        return of_query[setting]
+
+    Diffusion.diffuse = remembered  # type: ignore[method-assign]
+
+
 def measure(
-    images: Images, profile: Profile, part: LabelledSet, queries: int, rerankers: Mapping[str, Reranker]
-) -> tuple[Quality, NDArray[np.float64]]:
-    """Return mAP and P@1 (methods, 2), and milliseconds of processor time (methods,)."""
+    images: Images, profile: Profile, part: LabelledSet, queries: int, rerankers: Sequence[Reranker]
+) -> Measured:
+    """Return the quality of methods in a set; they share the list and the distances of a query."""
     classes = np.unique(part.classes, return_inverse=True)[1]
-    if part.same_patient:
-        patients = np.full(len(classes), -1)
-    else:
-        names, patients = np.unique(images.patient[part.rows], return_inverse=True)
-        patients = np.where(names[patients] == "", -1, patients)
+    patients = np.full(len(classes), -1)
+    if not part.same_patient:
+        names, codes = np.unique(images.patient[part.rows], return_inverse=True)
+        patients = np.where(names[codes] == "", -1, codes)
     labelled = LabelledRows(np.arange(len(classes)), classes, patients)
+    usable = [bool((classes[labelled.others(row)] == classes[row]).any()) for row in range(len(classes))]
     gallery = gallery_of(images.raw[part.rows], profile)
-    drawn, spent = draw_queries(labelled, labelled.can_query, queries), np.zeros(len(rerankers))
-    scored = defaultdict[int, list[Quality]](list)
-    for index in drawn.tolist():
-        for number, reranker in enumerate(rerankers.values()):
-            started = time.process_time()
-            quality = score_query(gallery, labelled, index, [reranker])
-            spent[number] += time.process_time() - started
-            if quality is not None:
-                scored[number].append(quality[0])
-    means = np.array([np.mean(scored[number], axis=0) for number in range(len(rerankers))])
-    return means, 1000 * spent / max(len(drawn), 1)
+    drawn = draw_queries(labelled, np.array(usable), queries)
+    scored = [
+        quality_of(gallery, index, labelled.others(index), classes, rerankers) for index in drawn.tolist()
+    ]
+    return Measured(part.name, part.source, len(classes), np.array(scored))
 
 
-def line(name: str, quality: Quality, names: list[str]) -> str:
-    """Return a row of the first table."""
-    cells = [f"{100 * quality[i, 0]:.1f} / {100 * quality[i, 1]:.1f}" for i in range(len(names))]
-    return f"| {' | '.join([name, *cells])} |"
+def quality_of(
+    gallery: Gallery,
+    index: int,
+    others: NDArray[np.bool_],
+    classes: NDArray[np.int64],
+    rerankers: Sequence[Reranker],
+) -> Quality:
+    """Return AP and P@1 (methods, 2) of a query with the image at row `index` among `others` (n,)."""
+    query = gallery.vectors(np.array([index]))[0]
+    backend = Backend(query, rank(query, gallery, np.flatnonzero(others)), gallery)
+    quality = []
+    for reranker in rerankers:
+        rows, reranked = reranker.rerank(backend)
+        relevant = classes[rows[top_k(reranked.scores, len(rows))]] == classes[index]
+        quality.append([average_precision(relevant[None])[0], relevant[0]])
+    return np.array(quality)
 
 
-def summary(results: Mapping[str, Quality], names: list[str], base: str) -> list[str]:
-    """Return rows of mean and worst gains of each method over `base`, in points."""
-    table = np.stack(list(results.values()))  # (sets, methods, 2)
-    gains = 100 * (table - table[:, [names.index(base)]])
-    sets, rows = list(results), []
-    for number, name in enumerate(names):
-        worst = gains[:, number].argmin(axis=0)
-        mean = gains[:, number].mean(axis=0)
-        cells = [f"{mean[i]:+.2f} | {gains[worst[i], number, i]:+.2f} ({sets[worst[i]]})" for i in range(2)]
-        rows.append(f"| {name} | {' | '.join(cells)} |")
-    return rows
+def interval(gains: Sequence[Quality]) -> tuple[Quality, Quality, Quality]:
+    """Return mean and 95 % interval, each (2,), of the mean over sets of the gains (q, 2) of their queries."""
+    random = np.random.default_rng(0)
+    means = [each[random.integers(0, len(each), (RESAMPLES, len(each)))].mean(axis=1) for each in gains]
+    low, high = np.quantile(np.mean(means, axis=0), [0.025, 0.975], axis=0)
+    return np.mean([each.mean(axis=0) for each in gains], axis=0), low, high
 
 
-def left_out(results: Mapping[str, Quality], sources: Mapping[str, str], names: list[str]) -> list[str]:
-    """Return rows: for each source the setting that the others choose, and its mean and worst gain there."""
-    before, choices, rows = names.index("auto before"), [names.index(name) for name in CHOICES], []
-    gains = {name: 100 * (quality[choices, 0] - quality[before, 0]) for name, quality in results.items()}
-    for source in sorted(set(sources.values()) - {"all"}):
-        others = np.stack([gains[name] for name in results if sources[name] != source])
-        best = int(np.argmax(others.min(axis=0)))
-        own = {name: gains[name][best] for name in results if sources[name] == source}
-        worst = min(own, key=lambda name: own[name])
-        mean = float(np.mean(list(own.values())))
-        rows.append(f"| {source} | {CHOICES[best]} | {mean:+.2f} | {own[worst]:+.2f} ({worst}) |")
-    return rows
+def interval_cells(gains: Sequence[Quality]) -> str:
+    """Return cells of mAP and P@1 with their intervals."""
+    mean, low, high = interval(gains)
+    return " | ".join(f"{mean[i]:+.2f} ({low[i]:+.2f} to {high[i]:+.2f})" for i in range(2))
+
+
+def report(sets: Sequence[Measured], names: list[str]) -> Iterator[str]:
+    """Yield the lines of the tables."""
+    shown = [names.index(name) for name in SHOWN]
+    yield f"| mAP / P@1 | images | queries | {' | '.join(f'`{name}`' for name in SHOWN)} |"
+    yield f"| --- | ---: | ---: |{' --- |' * len(SHOWN)}"
+    for each in sets:
+        means = 100 * each.scored.mean(axis=0)
+        cells = [f"{means[i, 0]:.1f} / {means[i, 1]:.1f}" for i in shown]
+        yield f"| {each.name} | {each.images:,} | {len(each.scored)} | {' | '.join(cells)} |"
+    for method, base in (("diffusion-eprf", "auto"), ("eprf", "none")):
+        pair = names.index(method), names.index(base)
+        yield f"\n| `{method}` over `{base}` | mAP (95 %) | P@1 (95 %) |\n| --- | --- | --- |"
+        for each in sets:
+            yield f"| {each.name} | {interval_cells([each.gains(*pair)])} |"
+        yield f"| **mean of sets** | {interval_cells([each.gains(*pair) for each in sets])} |"
+    for base in ("auto", "none"):
+        yield f"\n| over `{base}` | mAP, mean | worst | P@1, mean | worst |\n|{' --- |' * 5}"
+        for number, name in enumerate(names):
+            yield worst_line(name, sets, number, names.index(base))
+    if len(names) == len(SHOWN):
+        return
+    choices = [number for number, name in enumerate(names) if name not in SHOWN or name == "diffusion-eprf"]
+    yield ("\n| left out | chosen on the others | mAP over `auto` there: mean | worst |\n|" + " --- |" * 4)
+    for source in sorted({each.source for each in sets} - {"all"}):
+        yield left_out_line(source, sets, names, choices)
+
+
+def worst_line(name: str, sets: Sequence[Measured], method: int, base: int) -> str:
+    """Return a row of mean and worst gains of a method over another, in points."""
+    gains = np.array([each.gains(method, base).mean(axis=0) for each in sets])
+    worst = gains.argmin(axis=0)
+    cells = [
+        f"{gains[:, i].mean():+.2f} | {gains[worst[i], i]:+.2f} ({sets[worst[i]].name})" for i in range(2)
+    ]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def left_out_line(source: str, sets: Sequence[Measured], names: list[str], choices: list[int]) -> str:
+    """Return a row: the setting with the best worst gain on other sources, and its gains on `source`."""
+    auto = names.index("auto")
+    gains = np.array([[each.gains(i, auto)[:, 0].mean() for i in choices] for each in sets])
+    inside = np.array([each.source == source for each in sets])
+    best = int(np.argmax(gains[~inside].min(axis=0)))
+    own = gains[inside, best]
+    where = np.flatnonzero(inside)[own.argmin()]
+    return (
+        f"| {source} | {names[choices[best]]} | {own.mean():+.2f} | {own.min():+.2f} ({sets[where].name}) |"
+    )
+
+
+def time_lines(gallery: Gallery, rerankers: Mapping[str, Reranker]) -> Iterator[str]:
+    """Yield rows of the median milliseconds of a query, with the list that each method ranks, in a collection."""
+    rows = np.random.default_rng(0).permutation(len(gallery))[:TIMED]
+    spent = np.empty((TIMED, len(SHOWN)))
+    for place, row in enumerate([rows[0], *rows.tolist()]):  # the first one warms up
+        query = gallery.vectors(np.array([row]))[0]
+        for number, name in enumerate(SHOWN):
+            started = time.perf_counter()
+            rerankers[name].rerank(Backend(query, rank(query, gallery), gallery, ANSWERS))
+            spent[max(place - 1, 0), number] = 1000 * (time.perf_counter() - started)
+    median = np.median(spent, axis=0)
+    yield f"\n| milliseconds in {len(gallery):,} images | {' | '.join(SHOWN)} |\n|{' --- |' * (len(SHOWN) + 1)}"
+    yield f"| median of {TIMED} queries | {' | '.join(f'{value:.1f}' for value in median)} |"
+    ratio = np.median(spent / spent[:, [SHOWN.index("auto")]], axis=0)
+    yield f"| of `auto` | {' | '.join(f'{value:.2f}' for value in ratio)} |"
+
+
+def commit() -> str:
+    """Return the commit of the code, and whether it has changes."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=9", "--exclude=*"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main() -> None:
@@ -217,29 +234,39 @@ def main() -> None:
     )
     options.add_argument("collection", type=Path)
     options.add_argument("--finer", type=Path, required=True, help="the same images with huang2012")
-    options.add_argument("--queries", type=int, default=50, help="of each set, drawn evenly from its classes")
+    options.add_argument(
+        "--queries", type=int, default=200, help="of each set, drawn evenly from its classes"
+    )
     options.add_argument("--seed", type=int, default=0, help="of the images that are drawn")
-    options.add_argument("--json", type=Path, help="file of all figures")
+    options.add_argument("--out", type=Path, help="Markdown file of the tables")
+    options.add_argument(
+        "--scores", type=Path, help="file of the quality of each query, continued if it exists"
+    )
+    options.add_argument(
+        "--choose", action="store_true", help="settings of diffusion-eprf too, chosen on other sources"
+    )
+    options.add_argument("--time", action="store_true", help="measure times alone")
     values = options.parse_args()
-    images, profile = read(values.collection, values.finer)
-    rerankers = methods(profile)
-    names, results, sources, spent = list(rerankers), dict[str, Quality](), dict[str, str](), []
-    print(f"| set | {' | '.join(names)} |\n|{' --- |' * (len(names) + 1)}")
+    made_by = commit()
     with OneBlasThread():
+        if values.time:
+            with Collection(values.collection) as collection:
+                print(*time_lines(collection.view().gallery, methods(collection.profile, False)), sep="\n")
+            print(f"\nLoad {os.getloadavg()[0]:.2f}, {os.cpu_count()} cores, {made_by}.")
+            return
+        share_flows()
+        images, profile = read(values.collection, values.finer)
+        named, default = methods(profile, values.choose), rerank.default_choice(profile.descriptor)
+        sets: list[Measured] = []
         for part in labelled_sets(images, values.seed):
-            results[part.name], milliseconds = measure(images, profile, part, values.queries, rerankers)
-            sources[part.name] = part.source
-            spent.append(milliseconds)
-            print(line(part.name, results[part.name], names), flush=True)
-            if values.json:
-                values.json.write_text(json.dumps({name: q.tolist() for name, q in results.items()}))
-    for base in ("auto before", "none"):
-        print(f"\n| over {base} | mAP, mean | worst | P@1, mean | worst |\n|{' --- |' * 5}")
-        print(*summary(results, names, base), sep="\n")
-    print(f"\n| left out | chosen on the others | mAP over auto before, mean | worst |\n|{' --- |' * 4}")
-    print(*left_out(results, sources, names), sep="\n")
-    means = np.mean(spent, axis=0)
-    print("\nms:", ", ".join(f"{name} {means[i]:.1f}" for i, name in enumerate(names)))
+            sets.append(measure(images, profile, part, values.queries, list(named.values())))
+            print(part.name, time.strftime("%X"), flush=True)
+            auto = " ".join(f"{name}={value:g}" for name, value in default.parameters.items())
+            head = HEAD.format(queries=values.queries, commit=made_by, auto=f"{default.method} {auto}")
+            lines = [head, *report(sets, list(named)), ""]
+            if values.out:
+                values.out.write_text("\n".join(lines))
+    print(*lines, sep="\n")
 
 
 if __name__ == "__main__":

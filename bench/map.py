@@ -143,7 +143,7 @@ def frames(address: str) -> dict[str, object]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1440, "height": 900})
-        page.goto(f"{address}/map")
+        page.goto(f"{address}/browse")
         page.wait_for_selector("#map:not([aria-busy])", timeout=120_000)
         started = time.perf_counter()
         page.reload()

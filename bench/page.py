@@ -1,4 +1,4 @@
-"""Times of the search page and the gallery in Chromium, over a collection made large by repeating images.
+"""Times of the search page and Browse in Chromium, over a collection made large by repeating images.
 
     python bench/page.py [--collection FOLDER] [--images 100000] [--keep FOLDER] [--tries 9]
 
@@ -185,7 +185,7 @@ def measure(
         page.keyboard.type("label=knee; modality=CT")
         note("key to screen, typing a filter", max(page.evaluate("window.keyTimes")))
         gallery = context.new_page()
-        gallery.goto(f"{address}/gallery")
+        gallery.goto(f"{address}/browse")
         note("gallery: first paint", gallery.evaluate(FIRST_PAINT))
         note("gallery: first tile", gallery.evaluate(FIRST_PICTURE, "#grid img"))
         note("gallery: all tiles in sight", gallery.evaluate(PICTURES, ["#grid img", 0]))

@@ -20,8 +20,8 @@ from service.http.request_bodies import AnyNameFormParser
 from service.languages import request_language
 from service.pages import (
     admin_page,
+    browse_page,
     docs_routes,
-    gallery_page,
     moved_pages,
     page_files,
     page_parts,
@@ -141,7 +141,7 @@ def create_app(
         login,
         metrics_routes,
         search_page,
-        gallery_page,
+        browse_page,
     ):
         app.register_blueprint(part.blueprint)
     for feature in features():

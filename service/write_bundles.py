@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from service.pages.page_list import PAGES, files_of_page
+from service.pages.page_list import files_by_page, files_of_page
 
 ESBUILD = "esbuild@0.28.2"
 TARGET = "es2022,chrome120,firefox121,safari17"  # with top-level await
@@ -29,7 +29,7 @@ def write_bundles(root: Path, output: Path) -> None:
         for static in [root / "service" / "static", *(root / "service" / "features").glob("*/static")]:
             ignored = shutil.ignore_patterns(*SKIPPED)
             shutil.copytree(static, tree, dirs_exist_ok=True, ignore=ignored)
-        for page in PAGES:
+        for page in files_by_page(features):
             files = files_of_page(page, features)
             bundle = [*_style(tree, page, files, output), *_script(tree, page, files, output)]
             manifest[page] = {"files": files, "bundle": bundle}

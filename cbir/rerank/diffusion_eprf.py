@@ -80,8 +80,8 @@ class DiffusionEprf(Diffusion):
 
     Similarities of eq. 3 are the logarithms of the flow. The query is a certain positive. Those of the list count by
     the evidence for them: the membership is the flow as a share of the largest, times `NeighbourLikeness`. In a small
-    class few of the P count, and the SVMs then say hardly more than the distance to the query. Their mean
-    decision, 0 for negatives and 1 for the query, is added to the logarithm of the M best images.
+    class few of the P count. The mean decision of the SVMs, 0 for negatives and 1 for the query, is added to the
+    logarithm of the M best images.
     """
 
     name = "diffusion-eprf"

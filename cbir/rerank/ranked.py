@@ -199,7 +199,12 @@ def order_with_copies(
     scores : (min(k, r),) floating
     """
     top = top_k(scores, k)
-    alike = np.flatnonzero(np.isin(distances, distances[top]))
+    of_top = distances[top]
+    nearest, farthest = np.fmin.reduce(of_top, initial=np.inf), np.fmax.reduce(of_top, initial=-np.inf)
+    alike = np.flatnonzero(
+        (distances >= nearest) & (distances <= farthest)
+    )  # few of many: comparing all takes long
+    alike = alike[np.isin(distances[alike], of_top)]
     if len(alike) > 1:
         _, group, size = np.unique(distances[alike], return_inverse=True, return_counts=True)
         alike = alike[size[group] > 1]

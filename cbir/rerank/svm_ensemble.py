@@ -178,13 +178,17 @@ class NeighbourLikeness:
     def __init__(self, backend: Backend) -> None:
         self._ranking = backend.ranking
         between = np.sqrt(backend.near_squared[1 : MEASURED + 1, 1:])
+        self._unit = (
+            float(between.max(initial=0.0)) or 1.0
+        )  # what is a copy must not depend on the unit of vectors
+        between /= self._unit
         between[between <= COPY] = np.inf  # the image itself, and copies
         own = between.min(axis=1, initial=np.inf)
         self._scale = NearestDistances(np.sort(own[np.isfinite(own)]))
 
     def __call__(self, rows: Rows) -> Doubles:
         """Return the likeness (m,) of gallery rows of the list: above 0, at most 1; 1 without neighbours."""
-        distances = self._ranking.distances[np.searchsorted(self._ranking.rows, rows)]
+        distances = self._ranking.distances[np.searchsorted(self._ranking.rows, rows)] / self._unit
         return np.array([self._scale.likeness(distance) or 1.0 for distance in distances.tolist()])
 
 

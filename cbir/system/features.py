@@ -30,11 +30,11 @@ class Feature:
     access: dict of an `AccessRule` by "METHOD /path/*"; an address without one is refused where tokens are needed.
     menu: `MenuPage`s.
     package: module beside the folders `static`, served below /static, and `templates`.
-    page_parts: a template for each slot of a page of the core; see `service.pages.page_parts`.
+    pages: style sheets and scripts of the feature's own pages, by the name of the page, its own script last.
     page_modules: scripts and style sheets below `static` that a page of the core loads, by the name of the page; see
     `service.pages.page_files`.
-    page_facts: function of a `Searcher` and the settings; returns what the feature's scripts on the search page need,
-    as it is written to JSON.
+    page_facts: function of a `Searcher` and the settings; returns what the feature's scripts on pages of the core
+    need, as it is written to JSON.
     install: function that prepares the Flask app, before the routes are added.
     check_settings: function that raises InvalidInput if the service must not start with these settings.
     jobs: a `JobKind` by its name.
@@ -51,7 +51,7 @@ class Feature:
     access: str = ""
     menu: tuple[str, ...] = ()
     package: str = ""
-    page_parts: Mapping[str, str] = field(default_factory=dict)
+    pages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     page_modules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     page_facts: str = ""
     install: str = ""

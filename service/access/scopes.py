@@ -52,7 +52,7 @@ RULES: dict[str, AccessRule] = {  # of the core; see `all_rules`
     "GET /openapi.json": AccessRule(OpenTo.any_token),
     # Searching and viewing.
     "GET /": AccessRule(Scope.search),
-    "GET /gallery": AccessRule(Scope.search),
+    "GET /browse": AccessRule(Scope.search),
     "POST /v1/search": AccessRule(Scope.search, "search"),
     "POST /v1/search/batch": AccessRule(Scope.search, "search"),
     # Not logged: shows the upload and nothing of a collection.

@@ -236,9 +236,13 @@ class ImageSetMethods(ServiceConnection):
         body = {"ids": list(ids), "labels": dict(labels)}
         return self._fetch(LabelledCount, "PATCH", "/v1/images", json=body).labelled
 
-    def image_records(self, ids: Sequence[str]) -> list[ImageRecord]:
-        """Return the records of up to 1,000 images, in the order of `ids`; those of no image are left out."""
-        return self._fetch(ImagePage, "POST", "/v1/images/records", json={"ids": list(ids)}).items
+    def image_records(self, ids: Sequence[str], *, cards: bool = False) -> list[ImageRecord]:
+        """Return the records of up to 1,000 images, in the order of `ids`; those of no image are left out.
+
+        They have their cards if `cards`.
+        """
+        options = {"json": {"ids": list(ids)}, "params": {"cards": json.dumps(cards)}}
+        return self._fetch(ImagePage, "POST", "/v1/images/records", **options).items
 
     def delete_images(self, ids: Sequence[str]) -> list[str]:
         """Delete up to 10,000 images permanently; return the ids of those that were in the collection."""

@@ -13,10 +13,10 @@ MOVED = {
     "/cases": "/saved/cases",
     "/cohorts": "/saved/cohorts",
     "/audit": "/quality",
-    "/quarantine": "/quality",
+    "/quarantine": "/quality#quarantine",
     "/study": "/studies",  # the list alone: a study is still below /study
 }
-LISTS = {"/saved/cases": "/saved", "/saved/cohorts": "/saved"}  # pages that list what is below these
+LISTS = {"/saved/cases": "/saved", "/saved/cohorts": "/saved#cohorts"}  # pages that list what is below these
 
 
 def install(app: Flask) -> None:
@@ -34,11 +34,11 @@ def new_address(path: str) -> str:
 
 
 def _redirect() -> Response | None:
-    path = new_address(request.path) if request.method in SAFE_METHODS else ""
+    path, mark, tab = (new_address(request.path) if request.method in SAFE_METHODS else "").partition("#")
     if not path or not _is_page(path):
         return None
     query = request.query_string.decode("latin-1")
-    return redirect(f"{path}?{query}" if query else path, 302)
+    return redirect((f"{path}?{query}" if query else path) + mark + tab, 302)
 
 
 def _is_page(path: str) -> bool:

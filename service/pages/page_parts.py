@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from flask import Blueprint, Flask
 
+from cbir.search import Searcher
+from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.system.access_rights import Scope
 from cbir.system.features import Feature, FeatureUnusable, features
@@ -17,9 +19,6 @@ from service.languages import mark
 from service.pages.page_list import PAGES
 
 MENU = "cbir-menu"  # key in app.extensions
-SLOTS = frozenset(
-    {"gallery.head", "gallery.selection"}
-)  # places in pages of the core for templates of features
 STATIC, TEMPLATES = "static", "templates"
 FEATURE_FILES = "cbir-feature-files"  # key in app.extensions: folder by address below /static
 MAX_KEYS = 16
@@ -48,7 +47,7 @@ class MenuPage(NamedTuple):
 
 CORE = (
     MenuPage("pages.index", mark("Search"), 10, in_bar=True),
-    MenuPage("gallery.show_gallery", mark("Browse"), 20, in_bar=True),
+    MenuPage("browse.show_browse", mark("Browse"), 20, in_bar=True),
 )
 
 
@@ -86,7 +85,6 @@ def install_files(app: Flask) -> None:
     package = Path(app.root_path)
     static = dict.fromkeys(_files_below(package / STATIC), package / STATIC)
     templates = dict.fromkeys(_files_below(package / TEMPLATES), package / TEMPLATES)
-    parts: dict[str, list[str]] = {slot: [] for slot in SLOTS}
     for feature in features():
         if feature.package:
             folder = Path(feature.load(feature.package).__file__).parent
@@ -94,24 +92,26 @@ def install_files(app: Flask) -> None:
             _add_files(feature, folder / TEMPLATES, templates)
             files = Blueprint(f"{feature.name}-files", feature.package, template_folder=TEMPLATES)
             app.register_blueprint(files)
-        for slot, template in feature.page_parts.items():
-            if slot not in SLOTS or template not in templates:
-                raise FeatureUnusable(
-                    f"feature {feature.name}: there is no slot {slot}, or no template {template}"
-                )
-            parts[slot].append(template)
         _check_modules(feature, static)
     app.extensions[FEATURE_FILES] = {name: at for name, at in static.items() if at != package / STATIC}
-    app.context_processor(lambda: {"page_parts": parts.__getitem__})
 
 
 def _check_modules(feature: Feature, static: Mapping[str, Path]) -> None:
-    for page, names in feature.page_modules.items():
+    for page, names in [*feature.page_modules.items(), *feature.pages.items()]:
         for name in names:
-            if page not in PAGES or name not in static:
+            if page not in (*PAGES, *feature.pages) or name not in static:
                 raise FeatureUnusable(
                     f"feature {feature.name}: there is no page {page}, or no file {STATIC}/{name}"
                 )
+
+
+def facts_of_features(page: str, searcher: Searcher, settings: Settings) -> dict[str, Any]:
+    """Return what the features with scripts on a page want these to know of a collection and the service, by name."""
+    return {
+        feature.name: feature.load(feature.page_facts)(searcher, settings)
+        for feature in features()
+        if feature.page_facts and page in feature.page_modules
+    }
 
 
 def _files_below(folder: Path) -> Iterator[str]:

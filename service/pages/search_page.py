@@ -14,14 +14,13 @@ from cbir.search import MAX_TEXT, Searcher, can_search_by_text
 from cbir.settings import Settings
 from cbir.store import Record
 from cbir.store.snapshot.derived_files import has_cells
-from cbir.system.features import features
 from service.access.caller import actor_name
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
 from service.languages import gettext
 from service.pages import error_pages, picture_routes
 from service.pages.error_pages import unavailable_page
-from service.pages.page_parts import label_filters_of
+from service.pages.page_parts import facts_of_features, label_filters_of
 
 blueprint = Blueprint("pages", __name__)
 blueprint.register_blueprint(picture_routes.blueprint)
@@ -74,11 +73,7 @@ def _facts(searcher: Searcher, settings: Settings) -> dict[str, Any]:
         "k": min(DEFAULT_K, settings.max_results),
         "max_results": settings.max_results,
         "max_upload_bytes": settings.max_upload_bytes,
-        "parts": {
-            feature.name: feature.load(feature.page_facts)(searcher, settings)
-            for feature in features()
-            if feature.page_facts
-        },
+        "parts": facts_of_features("search", searcher, settings),
     }
 
 

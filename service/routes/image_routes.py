@@ -97,14 +97,19 @@ class CollectionParameters(request_params.Parameters):
     )
 
 
+Cards = Annotated[
+    bool,
+    Field(
+        description="True for a `card` of each image: finding, age, place in its series and the like.",
+        examples=[True],
+    ),
+]
+
+
 class RecordParameters(CollectionParameters):
     """Choice of what a record has."""
 
-    cards: bool = Field(
-        default=False,
-        description="True for a `card` of each image: finding, age, place in its series and the like.",
-        examples=[True],
-    )
+    cards: Cards = False
 
 
 CACHEABLE: dict[str, Any] = {"query": CollectionParameters, "headers": ("If-None-Match",)}

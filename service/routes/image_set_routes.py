@@ -40,7 +40,9 @@ from service.http.timeouts import query_deadline
 from service.routes.image_routes import (
     CollectionParameters,
     ImageIdInPath,
+    RecordParameters,
     Sort,
+    add_record_cards,
     image_record,
 )
 
@@ -133,7 +135,7 @@ def post_delete() -> Response:
 @operation(
     "image_records",
     {200: ImagePage},
-    query=CollectionParameters,
+    query=RecordParameters,
     body={request_params.JSON: RecordRequest},
     problems=(504,),
     python=f'client.image_records(["{example.IMAGE_ID}"])',
@@ -143,8 +145,8 @@ def post_records() -> Response:
 
     Ids of no image are left out.
     """
-    state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
-    body = request_params.json_body(RecordRequest)
+    state, params = current_state(), request_params.query_parameters(RecordParameters)
+    name, body = params.collection, request_params.json_body(RecordRequest)
     collection = state.searcher(name).collection
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
         records, bare = collection.bounded_records_by_id(body.ids, responses.MAX_ANSWER_LABELS)
@@ -157,6 +159,8 @@ def post_records() -> Response:
     for item in items:
         item.labels_left_out = item.image_id in bare
     LabelBudget().leave_out(items)
+    if params.cards:
+        add_record_cards(collection, items)
     return json_response(ImagePage(items=items, next=None))
 
 

@@ -26,9 +26,10 @@ const TITLES = {
   503: tr("The collection is currently unavailable"),
 };
 
-/** The address of something of a collection: below /v1, or of the default collection for "". */
+/** The address of something of a collection: below /v1, or of the default collection for "". Lists are repeated, empty values left out. */
 export function addressIn(collection, path, fields = {}) {
-  const query = new URLSearchParams(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null && value !== "")).toString();
+  const pairs = Object.entries(fields).flatMap(([name, value]) => [value].flat().map((each) => [name, each]));
+  const query = new URLSearchParams(pairs.filter(([, value]) => value !== undefined && value !== null && value !== "")).toString();
   return `/v1/${collection ? `collections/${encodeURIComponent(collection)}/` : ""}${path}${query && `?${query}`}`;
 }
 
@@ -53,6 +54,11 @@ export async function request(address, options) {
   const message = problemText(problem, response.status);
   const temporary = [401, 429].includes(response.status) || response.status >= 500; // 401: the login is asked for again
   throw new ApiError(title, message, temporary, response.status);
+}
+
+/** The JSON that the service answers to a request. */
+export async function fetchJson(address, options = {}) {
+  return (await request(address, options)).json();
 }
 
 /** Raise ApiError for a file that has changed, or is gone, since it was chosen. */
@@ -83,4 +89,15 @@ export function form(query) {
 /** Load the record of an image of a collection. */
 export async function record({ collection, id }, signal) {
   return (await request(imageAddress(collection, id), { signal })).json();
+}
+
+/** Load all images of a study, or of one of its series, in their order, with their cards. */
+export async function seriesImages(collection, { study, series }, signal) {
+  const items = [];
+  for (let cursor = ""; cursor !== null; ) {
+    const page = await (await request(addressIn(collection, "images", { study, series, sort: "slices", cards: true, limit: 1000, cursor }), { signal })).json();
+    items.push(...page.items);
+    cursor = page.next;
+  }
+  return items;
 }

@@ -5,13 +5,24 @@ import { tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
 
 /** All labels, for the tip of a card. */
-const tip = ({ card, labels = {} }) => [card?.series_description, ...Object.entries(labels).map(([key, value]) => `${key}: ${value}`)].filter(Boolean).join("\n");
+export const tip = ({ card, labels = {} }) => [card?.series_description, ...Object.entries(labels).map(([key, value]) => `${key}: ${value}`)].filter(Boolean).join("\n");
 
 /** A picture that is replaced by words if it cannot be loaded. */
 export function picture(address, { lazy = true } = {}) {
   const gone = ({ target }) => target.parentElement.classList.add("gone");
   const loaded = ({ target }) => target.parentElement.classList.remove("gone");
   return html`<img src=${address} alt="" loading=${lazy ? "lazy" : "eager"} decoding="async" draggable="false" @error=${gone} @load=${loaded} /><span class="missing">${tr("Picture no longer available")}</span>`;
+}
+
+/** What a card shows of a hit: its picture, and its words. facts: below the title; the others as of `card`. */
+export function face(hit, { number = "", slice = null, over = nothing, facts = factsOf(hit) }) {
+  const place = slice ?? (hit.card?.slice?.count > 1 ? hit.card.slice : null);
+  return html`<span class="film" data-stack=${place ? hit.image_id : nothing}>${picture(slice?.address ?? hit.links.thumbnail)}${over}
+        ${number === "" ? nothing : html`<span class="number">${number}</span>`}
+        ${hit.match ? html`<svg class="match-frame" viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"><rect x=${hit.match.x} y=${hit.match.y} width=${hit.match.width} height=${hit.match.height}></rect></svg>` : nothing}
+        ${place ? html`<span class="slice">${tr("{number} of {count}", place)}</span>` : nothing}
+      </span>
+      <span class="words"><b>${titleOf(hit)}</b><span class="facts">${facts.join(" · ")}</span></span>`;
 }
 
 /**
@@ -21,7 +32,7 @@ export function picture(address, { lazy = true } = {}) {
  */
 export function card(hit, { href, number = "", slice = null, marked = null, over = nothing, below = nothing, actions = {} }) {
   const title = titleOf(hit);
-  const place = slice ?? (hit.card?.slice?.count > 1 ? hit.card.slice : null);
+  const hasStack = slice || hit.card?.slice?.count > 1;
   const open = (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.button || !actions.open) return;
     event.preventDefault();
@@ -29,13 +40,7 @@ export function card(hit, { href, number = "", slice = null, marked = null, over
   };
   const mark = (value, sign, words) =>
     html`<button class="mark" type="button" tabindex="-1" aria-pressed=${String(marked === value)} title=${words} aria-label=${`${words}: ${title}`} @click=${() => actions.mark(hit, value)}>${sign}</button>`;
-  return html`<a class="card" draggable=${place ? "false" : nothing} href=${href} data-image=${hit.image_id} title=${tip(hit)} @click=${open}>
-      <span class="film" data-stack=${place ? hit.image_id : nothing}>${picture(slice?.address ?? hit.links.thumbnail)}${over}
-        ${number === "" ? nothing : html`<span class="number">${number}</span>`}
-        ${hit.match ? html`<svg class="match-frame" viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"><rect x=${hit.match.x} y=${hit.match.y} width=${hit.match.width} height=${hit.match.height}></rect></svg>` : nothing}
-        ${place ? html`<span class="slice">${tr("{number} of {count}", place)}</span>` : nothing}
-      </span>
-      <span class="words"><b>${title}</b><span class="facts">${factsOf(hit).join(" · ")}</span></span></a>
+  return html`<a class="card" draggable=${hasStack ? "false" : nothing} href=${href} data-image=${hit.image_id} title=${tip(hit)} @click=${open}>${face(hit, { number, slice, over })}</a>
     ${marked === null && !actions.search ? nothing : html`<span class="marks">
       ${marked === null ? nothing : html`${mark(1, "✓", tr("Like this"))}${mark(-1, "✕", tr("Not like this"))}`}
       ${actions.search ? html`<button class="mark" type="button" tabindex="-1" title=${tr("Search with this image")} aria-label=${`${tr("Search with this image")}: ${title}`} @click=${() => actions.search(hit)}>⌕</button>` : nothing}

@@ -42,7 +42,7 @@ def compare(page: sync_api.Page, query: Path) -> None:
 
 def gallery(page: sync_api.Page, query: Path) -> None:
     """Choose a label in the gallery and select images."""
-    page.goto("/gallery")
+    page.goto("/browse")
     page.locator("img").nth(5).evaluate("image => image.decode()")
 
 
@@ -57,7 +57,7 @@ def case(page: sync_api.Page, query: Path) -> None:
     )
     page.locator("#case-confirm").click()
     page.locator("#notice a").click()
-    page.locator(".case-answers img").nth(4).evaluate("image => image.decode()")
+    page.locator("#answers img").nth(4).evaluate("image => image.decode()")
 
 
 def cohort(page: sync_api.Page, query: Path) -> None:
@@ -68,16 +68,16 @@ def cohort(page: sync_api.Page, query: Path) -> None:
     page.locator("#find-all").click()
     page.locator("#begin-title").fill("Like this radiograph")
     page.locator("#begin-confirm").click()
-    page.locator(".cohort-card").nth(5).wait_for()
-    label = page.locator(".cohort-card .hint").first.inner_text()
+    page.locator("#grid .card").nth(5).wait_for()
+    label = page.locator("#grid .card b").first.inner_text()
     for left in (1, 0):
-        for card in page.locator(".cohort-card").all()[: 24 if left else 7]:
-            belongs = card.locator(".hint").inner_text() == label
-            card.locator(".relevant" if belongs else ".irrelevant").click()
+        for card in page.locator("#grid li").all()[: 24 if left else 7]:
+            belongs = card.locator("b").inner_text() == label
+            card.locator(".mark").nth(0 if belongs else 1).click()
         if left:
             page.locator("#next").click()
-            until(page, "!document.querySelector('.is-relevant, .is-irrelevant')")
-    page.locator(".cohort-card img").nth(9).evaluate("image => image.decode()")
+            until(page, "!document.querySelector('.liked, .unliked')")
+    page.locator("#grid img").nth(9).evaluate("image => image.decode()")
 
 
 def why(page: sync_api.Page, query: Path) -> None:
@@ -114,8 +114,8 @@ def quarantine(page: sync_api.Page, query: Path) -> None:
         picture.save(data, "PNG")
         answer = page.request.post("/v1/images", data=data.getvalue(), headers={"Content-Type": "image/png"})
         assert answer.status == 202, answer.text()
-    page.goto("/quarantine")
-    page.locator(".quarantine-list img").nth(3).evaluate("image => image.decode()")
+    page.goto("/quality#quarantine")
+    page.locator("#quarantined img").nth(3).evaluate("image => image.decode()")
 
 
 def audit(page: sync_api.Page, query: Path) -> None:
@@ -124,11 +124,11 @@ def audit(page: sync_api.Page, query: Path) -> None:
     for item, other in zip(items[:120:10], items[125:], strict=False):
         labels = {"label": other["labels"]["label"]}
         assert page.request.patch(f"/v1/images/{item['image_id']}", data={"labels": labels}).ok
-    page.goto("/audit")
-    page.locator("#label-key").select_option("label")
+    page.goto("/quality")
+    page.locator("#label").select_option("label")
     page.locator("#run").click()
     page.locator("#tab-labels").click(timeout=10 * PATIENCE_MS)
-    page.locator(".audit-film img").nth(7).evaluate("image => image.decode()")
+    page.locator(".finding img").nth(7).evaluate("image => image.decode()")
 
 
 def study(page: sync_api.Page, query: Path) -> None:

@@ -50,14 +50,14 @@ def test_the_language_of_the_browser_on_a_phone(chinese: sync_api.Page) -> None:
 @pytest.mark.parametrize("width", [390, 1024])
 def test_the_bar_of_all_pages(browser: sync_api.Browser, served: Served, width: int) -> None:
     page = browser.new_page(locale="de-DE", viewport={"width": width, "height": 800})
-    for path in ("/", "/gallery", "/map", "/cases", "/cohorts"):
+    for path in ("/", "/browse", "/saved"):
         page.goto(served.address + path)
         box = page.locator(".top").bounding_box()
         assert box
         assert box["height"] == 48
         page.locator("[popovertarget=more]").click()
         links = page.get_by_role("link").all_inner_texts()
-        assert {"Suchen", "Karte", "Kohorten"} <= set(links)
+        assert {"Suchen", "Stöbern", "Gespeichert"} <= set(links)
         assert page.locator("[aria-current=page]:visible").count() == 1
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     page.close()

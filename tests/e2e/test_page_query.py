@@ -88,7 +88,7 @@ def test_words_where_they_cannot_be_searched(page: sync_api.Page) -> None:
 
 def test_the_box_of_another_page(page: sync_api.Page, served: Served) -> None:
     image = page.locator("#start .card").first.get_attribute("data-image")
-    page.goto(f"{served.address}/gallery")
+    page.goto(f"{served.address}/browse")
     page.get_by_role("searchbox", name="Search", exact=True).fill(str(image))
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/?image={image}")

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { addressParams, historyEntry, toContent } from "./static/cases/case_content.js";
-import { facts } from "./static/cases/case_item.js";
-import { exportAddress } from "./static/cases/export_address.js";
+import { exportAddress, savedFacts, searchAddress } from "./static/saved/saved_words.js";
 
 const params = { k: 20, rerank: "diffusion", parameters: { P: 9 }, where: ["modality=CT", "grade>=2"], feedback: [] };
 const hit = { rank: 1, image_id: "a", score: 0.9, distance: 0.5, labels: { modality: "CT" }, patient: "key" };
@@ -33,7 +32,7 @@ test("a case becomes the address and the history entry that it was saved from", 
   const saved = { ...content, collection: "knees" };
   assert.deepEqual(addressParams(saved), {
     collection: "knees", image: "q", region: "1,2,3,4", rerank: "diffusion", parameters: "P=9", k: 20,
-    where: "modality=CT;grade>=2", group_by: "", said: "a,-b",
+    where: "modality=CT;grade>=2", group_by: "image", said: "a,-b",
   });
   assert.deepEqual(historyEntry(saved), judged);
 });
@@ -56,6 +55,11 @@ test("a teaching file without labels or results is asked for as such", () => {
 
 test("the facts of a case name the owner of those of others", () => {
   const saved = { collection: "knees", created: "2026-03-02T09:30:00+00:00", mine: false, owner: "user alice", shared: true };
-  assert.equal(facts(saved, true), "knees · 2026-03-02 · user alice · shared");
-  assert.equal(facts({ ...saved, mine: true, shared: false }, false), "2026-03-02 · private");
+  assert.equal(savedFacts(saved, true), "knees · 2026-03-02 · user alice · shared");
+  assert.equal(savedFacts({ ...saved, mine: true, shared: false }, false), "2026-03-02 · private");
+});
+
+test("a search with an image names its collection only if there are several", () => {
+  assert.equal(searchAddress("a b", ""), "/?image=a+b");
+  assert.equal(searchAddress("a", "knees & hips"), "/?image=a&collection=knees+%26+hips");
 });

@@ -2,32 +2,23 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { curvePoints, foundAfter } from "./static/cohorts/curve.js";
-import { latestFound } from "./static/cohorts/found_images.js";
-import { Judgements } from "./static/cohorts/judgements.js";
-import { forgetStart, keepStart, keptStart } from "./static/cohorts/start_cohort.js";
+import { asList, filled, judged, stepped } from "./static/cohorts/judgements.js";
 
-const storage = () => {
-  const values = new Map();
-  return { setItem: (key, value) => values.set(key, value), getItem: (key) => values.get(key) ?? null, removeItem: (key) => values.delete(key) };
-};
+const ids = ["a", "b", "c"];
 
 test("judgements are in the order of the images, and taps go through all states", () => {
-  const judgements = new Judgements(["a", "b", "c"]);
-  judgements.mark("c", false);
-  judgements.step("a");
-  assert.deepEqual(judgements.list(), [{ image_id: "a", relevant: true }, { image_id: "c", relevant: false }]);
-  judgements.step("a");
-  assert.equal(judgements.of("a"), false);
-  judgements.step("a");
-  judgements.mark("c", false); // takes the same judgement back
-  assert.equal(judgements.size, 0);
+  let marks = stepped(judged(new Map(), "c", -1), "a");
+  assert.deepEqual(asList(marks, ids), [{ image_id: "a", relevant: true }, { image_id: "c", relevant: false }]);
+  marks = stepped(marks, "a");
+  assert.equal(marks.get("a"), -1);
+  marks = judged(stepped(marks, "a"), "c", -1); // takes the same judgement back
+  assert.equal(marks.size, 0);
 });
 
-test("what is open is filled, and what is judged stays", () => {
-  const judgements = new Judgements(["a", "b", "c"]);
-  judgements.mark("b", false);
-  judgements.fill(true);
-  assert.deepEqual(judgements.list().map(({ relevant }) => relevant), [true, false, true]);
+test("what is open is filled, what is judged stays, and the judgements of before are not changed", () => {
+  const before = judged(new Map(), "b", -1);
+  assert.deepEqual(asList(filled(before, ids, 1), ids).map(({ relevant }) => relevant), [true, false, true]);
+  assert.equal(before.size, 1);
 });
 
 test("the curve counts what was found, and fits its box", () => {
@@ -37,23 +28,4 @@ test("the curve counts what was found, and fits its box", () => {
   assert.ok(points.length <= 202);
   assert.deepEqual([points[0], points.at(-1)], [[8, 132], [272, 70]]);
   assert.equal(level(5000), 8); // above the box
-});
-
-test("the images found are shown from the latest, and not too many", () => {
-  const images = Array.from({ length: 1000 }, (_, number) => ({ image_id: String(number), relevant: number % 2 === 0 }));
-  const found = latestFound(images);
-  assert.deepEqual([found.length, found[0].image_id, found.at(-1).image_id], [480, "998", "40"]);
-  assert.deepEqual(latestFound([{ image_id: "a", relevant: false }]), []);
-});
-
-test("a start is kept for another page, once it has an image", () => {
-  const kept = storage();
-  assert.equal(keptStart(kept), null);
-  keepStart({ collection: "", relevant: ["a"], irrelevant: [], where: [] }, kept);
-  assert.deepEqual(keptStart(kept).relevant, ["a"]);
-  forgetStart(kept);
-  assert.equal(keptStart(kept), null);
-  kept.setItem("cohort-start", "no JSON");
-  assert.equal(keptStart(kept), null);
-  assert.equal(keepStart({}, { setItem: () => { throw new Error("disabled"); } }), false);
 });

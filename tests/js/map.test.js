@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { chosenIds, chosenPage, keepChosen, MOST } from "./static/gallery/chosen_images.js";
 import * as cameras from "./static/map/camera.js";
-import { groupImages } from "./static/map/groups.js";
+import { mapAddress, readArea, writeArea } from "./static/map/area.js";
+import { groupImages, PALE, stylePoints } from "./static/map/groups.js";
 import { isKept, pictureSize, transformOf } from "./static/map/kept_picture.js";
-import { galleryAddress, mapAddress, readAddress, withKey } from "./static/map/map_address.js";
+import { counted, meeting, ordered } from "./static/map/matching.js";
 import { isInside, PointGrid } from "./static/map/point_grid.js";
-import { HIDDEN, stylePoints } from "./static/map/point_style.js";
 
 const SIZE = { width: 800, height: 600 };
 const close = (one, other) => one.forEach((value, at) => assert.ok(Math.abs(value - other[at]) < 1e-9, `${one} is not ${other}`));
@@ -136,35 +135,62 @@ test("few numbers are a scale in their order, many are bins with about as many i
   assert.equal(groupImages("x", [], [-1, -1], "dark").groups[0].count, 2);
 });
 
-test("hidden groups are not drawn, emphasis makes the others pale", () => {
+test("points that do not meet the conditions are pale, and below the others", () => {
   const grouped = groupImages("kind", ["a", "b"], [0, 1, 0], "light");
-  const bytes = stylePoints(grouped, new Set([1]), null, "#d5dbe1");
-  assert.deepEqual([bytes[3], bytes[7], bytes[11]], [0, HIDDEN, 0]);
-  const pale = stylePoints(grouped, new Set(), 1, "#d5dbe1");
-  assert.deepEqual([...pale.slice(0, 3)], [0xd5, 0xdb, 0xe1]);
-  assert.deepEqual([...pale.slice(4, 7)], [...stylePoints(grouped, new Set(), null, "#d5dbe1").slice(4, 7)]);
+  const all = stylePoints(grouped, null, "light");
+  assert.deepEqual([all[3], all[7], all[11]], [0, 0, 0]);
+  const some = stylePoints(grouped, new Uint8Array([0, 1, 0]), "light");
+  assert.deepEqual([some[3], some[7], some[11]], [PALE, 0, PALE]);
+  assert.deepEqual([...some.slice(0, 3)], [0xd5, 0xdb, 0xe1]);
+  assert.deepEqual([...some.slice(4, 7)], [...all.slice(4, 7)]);
 });
 
-test("addresses hold query and results", () => {
-  const address = mapAddress({ collection: "", image: "ab", hits: ["cd", "ef"] });
-  assert.equal(address, "/map?image=ab&hits=cd%2Cef");
-  assert.deepEqual(readAddress(address.slice(4)), { key: "", image: "ab", hits: ["cd", "ef"] });
-  assert.equal(mapAddress({ collection: "knees", hits: [] }), "/map?collection=knees");
-  assert.equal(readAddress(`?hits=${Array.from({ length: 300 }, (_, at) => at).join(",")}`).hits.length, 100);
-  assert.equal(withKey("?image=ab", "a b"), "?image=ab&key=a+b");
-  assert.equal(galleryAddress("", ["a=1", "b>=2"]), "/gallery?where=a%3D1&where=b%3E%3D2");
+const LABELS = {
+  kind: { values: ["knee", "hand", "foot"], codes: [0, 1, 0, 2, -1] },
+  grade: { values: ["10", "9", "none"], codes: [0, 1, 2, -1, 1] },
+};
+const labelsOf = async (key) => LABELS[key];
+const ALL = [0, 1, 2, 3, 4];
+const left = (...where) => meeting(ALL, where, labelsOf);
+
+test("conditions leave the points that the service would", async () => {
+  assert.deepEqual(await left(), ALL);
+  assert.deepEqual(await left("kind=knee", "kind=foot"), [0, 2, 3]); // any of them
+  assert.deepEqual(await left("kind!=knee"), [1, 3, 4]);
+  assert.deepEqual(await left("kind?"), [0, 1, 2, 3]);
+  assert.deepEqual(await left("!grade?"), [3]);
+  assert.deepEqual(await left("grade>=9.5"), [0]); // as numbers
+  assert.deepEqual(await left("grade<100", "kind=knee"), [0]);
+  assert.deepEqual(await left("grade > 8", "kind=nothing"), []);
 });
 
-test("chosen images are kept for the gallery, page by page", () => {
-  const kept = {};
-  const storage = { getItem: (key) => kept[key] ?? null, setItem: (key, value) => { kept[key] = value; } };
-  assert.deepEqual(chosenIds(storage), []);
-  assert.equal(keepChosen(["a", "b", "c"], storage), 3);
-  assert.deepEqual(chosenIds(storage), ["a", "b", "c"]);
-  assert.deepEqual(chosenPage(["a", "b", "c"], null, 2), { ids: ["a", "b"], next: "2" });
-  assert.deepEqual(chosenPage(["a", "b", "c"], "2", 2), { ids: ["c"], next: null });
-  assert.equal(keepChosen(new Array(MOST + 5).fill("a"), storage), MOST);
-  storage.setItem("gallery-images", "{damaged");
-  assert.deepEqual(chosenIds(storage), []);
-  assert.equal(keepChosen(["a"], { setItem() { throw new Error("full"); } }), 0);
+test("points have the order of the list: numbers, texts, images without the label", async () => {
+  const inOrder = (sort) => ordered(ALL, sort, labelsOf);
+  assert.deepEqual(await inOrder("oldest"), ALL);
+  assert.deepEqual(await inOrder("newest"), [4, 3, 2, 1, 0]);
+  assert.deepEqual(await inOrder("label:grade"), [1, 4, 0, 2, 3]);
+  assert.deepEqual(await inOrder("-label:grade"), [0, 1, 4, 2, 3]);
+  assert.deepEqual(await inOrder("label:kind"), [3, 1, 0, 2, 4]);
+});
+
+test("values are counted among the points of an area", () => {
+  assert.deepEqual(counted([1, 2, 3, 4], LABELS.grade, 1), { items: [{ value: "9", images: 2 }], values: 2, minimum: 9, maximum: 9 });
+  assert.deepEqual(counted([0, 2, 3], LABELS.kind, 5).items, [{ value: "knee", images: 2 }, { value: "foot", images: 1 }]);
+  assert.equal(counted([3], LABELS.grade, 5).minimum, null);
+});
+
+test("an area is written in few characters, and read again", () => {
+  const outline = [[0.1234567, -1], [0.5, 0.25], [-0.3, 1]];
+  assert.equal(writeArea(outline), "0.123,-1,0.5,0.25,-0.3,1");
+  assert.deepEqual(readArea(writeArea(outline)), [[0.123, -1], [0.5, 0.25], [-0.3, 1]]);
+  const round = Array.from({ length: 500 }, (_, at) => [Math.cos(at / 80), Math.sin(at / 80)]);
+  assert.equal(readArea(writeArea(round)).length, 48);
+  for (const text of [undefined, "", "1,2,3,4", "1,2,3,4,5", "a,b,c,d,e,f"]) assert.deepEqual(readArea(text), []);
+});
+
+test("an address has the query and at most 100 results", () => {
+  assert.equal(mapAddress({ collection: "", image: "ab", hits: ["cd", "ef"] }), "/browse?image=ab&hits=cd%2Cef");
+  const many = mapAddress({ collection: "knees", image: undefined, hits: Array.from({ length: 300 }, (_, at) => at) });
+  assert.equal(new URLSearchParams(many.split("?")[1]).get("hits").split(",").length, 100);
+  assert.match(many, /^\/browse\?collection=knees&hits=/);
 });

@@ -175,12 +175,17 @@ def ids(indexed: Path) -> list[str]:
         return [record.image_id for _, record in collection.iterate()]
 
 
+def facts_of(page: str) -> dict[str, Any]:
+    """What a page tells its scripts."""
+    text = re.search("data-facts='([^']*)'", page)
+    assert text
+    facts: dict[str, Any] = json.loads(text[1])
+    return facts
+
+
 def page_facts(client: FlaskClient, address: str = "/") -> dict[str, Any]:
     """What the scripts of the search page are told."""
-    found = re.search(r"data-facts='([^']*)'", client.get(address).text)
-    assert found
-    facts: dict[str, Any] = json.loads(found[1])
-    return facts
+    return facts_of(client.get(address).text)
 
 
 def problem(response: Any, status: int) -> str:

@@ -40,14 +40,11 @@ def secrets_in(answer: Any, secret: set[str], sent: str) -> set[str]:
 
 
 PAGES = (
-    "/cases",
-    "/cohorts",
+    "/saved",
     "/",
     "/?collection=secret-collection",
-    "/gallery",
-    "/gallery?collection=secret-collection",
-    "/map",
-    "/map?collection=secret-collection",
+    "/browse",
+    "/browse?collection=secret-collection",
     "/similar?study={study}&level=instance&limit=100",
     "/docs",
     "/login",

@@ -239,15 +239,15 @@ def test_a_limited_caller_exports_visible_images_only(ward: Ward) -> None:
 
 
 def test_the_page_offers_what_the_caller_may_do(ward: Ward, client: FlaskClient) -> None:
-    buttons = ('id="label-selected"', 'id="delete-selected"', 'value="series"')
+    buttons = ('"can_label": true', '"can_delete": true', "data-views=")
     pages = {
-        "everything": (client.get("/gallery").text, [True, True, False]),  # without DICOM images
-        "reader": (ward.client(Scope.search).get("/gallery").text, [False, False, True]),
-        "limited": (ward.limited().get("/gallery").text, [True, False, True]),
-        "admin": (ward.client(Scope.admin).get("/gallery").text, [True, True, True]),
+        "everything": (client.get("/browse").text, [True, True, False]),  # without DICOM images
+        "reader": (ward.client(Scope.search).get("/browse").text, [False, False, True]),
+        "limited": (ward.limited().get("/browse").text, [True, False, True]),
+        "admin": (ward.client(Scope.admin).get("/browse").text, [True, True, True]),
     }
     assert {name: [b in text for b in buttons] for name, (text, _) in pages.items()} == {
         name: offered for name, (_, offered) in pages.items()
     }
-    assert 'data-collection=""' in ward.limited().get("/gallery").text  # it has one collection only
-    assert ward.limited().get("/gallery?collection=secret-collection").status_code == 404
+    assert '"several": false' in ward.limited().get("/browse").text  # it has one collection only
+    assert ward.limited().get("/browse?collection=secret-collection").status_code == 404

@@ -1,10 +1,8 @@
 """The page as it is sent; tests/e2e/test_page.py uses it."""
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
@@ -14,6 +12,7 @@ from cbir import rerank, settings
 from cbir.store import Collection
 from cbir.store.base import profile
 from service.app import create_app
+from tests.service.conftest import facts_of
 
 SERVICE = Path(service.__file__).parent
 STATIC = [SERVICE / "static", *sorted((SERVICE / "features").rglob("static"))]
@@ -35,13 +34,6 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, dict(attrs)))
-
-
-def facts_of(page: str) -> dict[str, Any]:
-    """What the scripts of the search page are told."""
-    (main,) = (attributes for tag, attributes in Tags(page).found if tag == "main")
-    facts: dict[str, Any] = json.loads(str(main["data-facts"]))
-    return facts
 
 
 def test_page_knows_the_collection(client: FlaskClient, ids: list[str]) -> None:

@@ -232,6 +232,8 @@ def test_cards_of_lists_and_records(client: FlaskClient, in_studies: Any) -> Non
     assert [item["card"]["slice"]["position_mm"] for item in items] == [0, 2.5, 5, 7.5, 10]
     own = items[2]["image_id"]
     assert client.get(f"/v1/images/{own}?cards=true").json["card"] == items[2]["card"]
+    by_ids = client.post("/v1/images/records?cards=true", json={"ids": [own]}).json["items"]
+    assert by_ids[0]["card"] == items[2]["card"]
     assert client.get(f"/v1/images/{own}").json["card"] is None
 
 

@@ -74,7 +74,7 @@ def test_pages_and_searches_are_served(paths: str, indexed: Path) -> None:
         serving(indexed, PYTHONPATH=paths) as served,
         httpx.Client(base_url=served.address) as client,
     ):
-        for address in ("/", "/gallery", "/admin", "/docs", "/openapi.json", "/v1/images", "/readyz"):
+        for address in ("/", "/browse", "/admin", "/docs", "/openapi.json", "/v1/images", "/readyz"):
             assert client.get(address).status_code == 200, address
         page = client.get("/").text
         assert "/static/search/search.js" in page
@@ -88,7 +88,8 @@ def test_pages_and_searches_are_served(paths: str, indexed: Path) -> None:
             "other_sites.js",
         ):
             assert part not in page
-        for address in ("/map", "/cases", "/cohorts", "/audit", "/static/map_link.js", "/v1/cohorts"):
+        assert client.get("/map").headers["Location"] == "/browse"  # without its part
+        for address in ("/cases", "/cohorts", "/audit", "/static/map_link.js", "/v1/cohorts"):
             assert client.get(address).status_code == 404, address
         assert len(client.post("/v1/search", json=search).json()["results"]) == 3
         refused = client.post("/v1/search", json=search | {"federated": True})

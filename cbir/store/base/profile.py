@@ -28,7 +28,7 @@ BESIDE_WEIGHT = 0.5
 UNIT_EPRF: dict[str, Any] = {
     "eprf": {
         "K": 80, "N": 120, "P": 20, "T1": 2, "T2": 3, "C": 0.1, "lowest": 0.95, "sharpness": 3.5, "closeness": 0.6,
-        "sure": 0.96, "evidence": 1.0,
+        "sure": 1.0, "evidence": 1.0,
     },
     "fuzzy-eprf": {"N": 120, "lowest": 0.95, "closeness": 0.6, "sure": 0.96, "evidence": 1.0},
 }  # fmt: skip

@@ -6,10 +6,8 @@ FEATURE = Feature(
     name="audit",
     routes=("service.features.audit.routes:blueprint",),
     access="service.features.audit.routes:RULES",
-    menu=(
-        "service.features.audit.routes:AUDIT_MENU_PAGE",
-        "service.features.audit.routes:QUARANTINE_MENU_PAGE",
-    ),
+    menu=("service.features.audit.routes:MENU_PAGE",),
     package="service.features.audit",
+    pages={"quality": ("page.css", "card.css", "quality/quality.css", "quality/quality.js")},
     jobs={"audit": "service.features.audit.job:AUDIT"},
 )

@@ -1,4 +1,4 @@
-"""Pages and endpoints of audits, and of images that the intake check keeps out."""
+"""Page and endpoints of audits, and of images that the intake check keeps out."""
 
 from http import HTTPStatus
 from pathlib import Path
@@ -20,7 +20,7 @@ from cbir.store.upkeep.quarantine_release import (
 )
 from cbir.system.access_rights import Scope
 from service.access.audit import log_fields, log_images
-from service.access.caller import actor_name
+from service.access.caller import actor_name, current_rights
 from service.access.scopes import AccessRule
 from service.client.collection_messages import JobInfo
 from service.collections.app_state import current_state
@@ -46,9 +46,8 @@ from service.routes.add_routes import refresh_snapshot
 from service.routes.image_routes import MAX_PAGE, CollectionParameters
 
 blueprint = Blueprint("audits", __name__)
-AUDIT_MENU_PAGE = MenuPage("audits.show_audit", mark("Audit"), 60, scope=Scope.annotate)
+MENU_PAGE = MenuPage("audits.show_quality", mark("Quality"), 60, scope=Scope.annotate)
 DEFAULT_LABELS = ("label", "diagnosis", "anatomy")  # of which the first that images have is judged
-QUARANTINE_MENU_PAGE = MenuPage("audits.render_quarantine", mark("Quarantine"), 80, of_administration=True)
 JPEG = "image/jpeg"
 QuarantinedIdInPath = Annotated[
     str, Field(description="Id of an image in quarantine.", examples=[example.QUARANTINED_ID])
@@ -56,10 +55,9 @@ QuarantinedIdInPath = Annotated[
 
 RULES = {
     # An audit is of all images, and leads to corrections of labels.
-    "GET /audit": AccessRule(Scope.annotate, unlimited=True),
+    "GET /quality": AccessRule(Scope.annotate, unlimited=True),
     "GET /v1/audit": AccessRule(Scope.annotate, "audit", unlimited=True),
     "POST /v1/audit": AccessRule(Scope.annotate, "start-audit", unlimited=True),
-    "GET /quarantine": AccessRule(Scope.admin, unlimited=True),
     "GET /v1/quarantine": AccessRule(Scope.admin, "quarantine", unlimited=True),
     "GET /v1/quarantine/*/thumbnail": AccessRule(Scope.admin, "quarantine", unlimited=True),
     "POST /v1/quarantine/*/release": AccessRule(Scope.admin, "release", unlimited=True),
@@ -156,42 +154,26 @@ def _latest_job(handle: CollectionHandle) -> JobRow | None:
         return None
 
 
-@blueprint.get("/audit")
-def show_audit() -> tuple[str, HTTPStatus]:
-    """Show the audit of a collection, or the reason why it is unavailable."""
-    state = current_state()
+@blueprint.get("/quality")
+def show_quality() -> str | tuple[str, HTTPStatus]:
+    """Show the audit and the quarantine of a collection, or the reason why it is unavailable."""
+    state, rights = current_state(), current_rights()
     names = state.visible_names()
     try:
         handle = state.handle(request.args.get("collection"))
         keys = list(label_filters_of(handle.searcher().collection))
     except (NotFound, NotReady) as error:
         return unavailable_page(error)
-    page = render_template(
-        "audit.html",
-        collection=handle.name,
-        collection_arg=handle.name if len(names) > 1 else None,
-        collections=names,
-        label_keys=keys,
-        chosen=next((key for key in DEFAULT_LABELS if key in keys), None),
-    )
-    return page, HTTPStatus.OK
-
-
-@blueprint.get("/quarantine")
-def render_quarantine() -> tuple[str, HTTPStatus]:
-    """Show the quarantine of a collection, or the reason why it is unavailable."""
-    state = current_state()
-    names = state.visible_names()
-    try:
-        handle = state.handle(request.args.get("collection"))
-    except (NotFound, NotReady) as error:
-        return unavailable_page(error)
-    page = render_template(
-        "quarantine.html",
-        collection=handle.name,
-        collection_arg=handle.name if len(names) > 1 else None,
-    )
-    return page, HTTPStatus.OK
+    in_links = handle.name if len(names) > 1 else ""
+    facts = {
+        "collection": handle.name,
+        "in_links": in_links,
+        "collections": names,
+        "label_keys": keys,
+        "chosen": next((key for key in DEFAULT_LABELS if key in keys), ""),
+        "may_release": rights is not None and rights.allows(Scope.admin),
+    }
+    return render_template("quality.html", facts=facts, collection_arg=in_links or None)
 
 
 def check_id(text: str | None) -> str | None:

@@ -4,13 +4,10 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="map",
-    routes=(
-        "service.features.map.routes:blueprint",
-        "service.features.map.page:blueprint",
-    ),
+    routes=("service.features.map.routes:blueprint",),
     access="service.features.map.routes:RULES",
-    menu=("service.features.map.page:MENU_PAGE",),
     package="service.features.map",
-    page_modules={"search": ("map_link.js",)},
+    page_modules={"search": ("map_link.js",), "browse": ("map/map.css", "map/map.js")},
+    page_facts="service.features.map.routes:map_facts",
     jobs={"map": "service.features.map.job:MAP"},
 )

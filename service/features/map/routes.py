@@ -15,7 +15,9 @@ from pydantic import Field
 from cbir.errors import CollectionDamaged, NotFound, StorageFull
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
+from cbir.search import Searcher
 from cbir.search import example_values as example
+from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, read_map
 from cbir.store.views.collection_view import View
@@ -53,7 +55,6 @@ NEAREST = 5  # results that place an image which is not in the collection
 FileState = tuple[int, int] | None  # mtime and inode of a map
 
 RULES = {
-    "GET /map": AccessRule(Scope.search),
     "GET /v1/map": AccessRule(Scope.search, "list"),
     "GET /v1/map/labels/*": AccessRule(Scope.search),
     "POST /v1/map/places": AccessRule(Scope.search, "list"),
@@ -149,6 +150,11 @@ def _file_state(folder: Path) -> FileState:
     except FileNotFoundError:
         return None
     return status.st_mtime_ns, status.st_ino
+
+
+def map_facts(searcher: Searcher, _settings: Settings) -> dict[str, bool]:
+    """Return what the script of the map needs: whether there is one, which need not be computed first."""
+    return {"computed": _file_state(searcher.collection.folder) is not None}
 
 
 class MapParameters(CollectionParameters):

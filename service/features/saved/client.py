@@ -1,5 +1,6 @@
 """Client methods for saved cases and cohorts."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
@@ -213,9 +214,10 @@ class CohortMethods(ServiceConnection):
         }
         return self._fetch(CohortSummary, "POST", "/v1/cohorts", json=body, **self._as_parameter())
 
-    def cohort(self, cohort_id: str) -> SavedCohort:
-        """Return a cohort with its judged images."""
-        return self._fetch(SavedCohort, "GET", cohort_path(cohort_id), with_collection=False)
+    def cohort(self, cohort_id: str, *, cards: bool = False) -> SavedCohort:
+        """Return a cohort with its judged images, which have their cards if `cards`."""
+        params = {"cards": json.dumps(cards)}
+        return self._fetch(SavedCohort, "GET", cohort_path(cohort_id), with_collection=False, params=params)
 
     def change_cohort(
         self, cohort_id: str, *, title: str | None = None, note: str | None = None, shared: bool | None = None
@@ -239,9 +241,9 @@ class CohortMethods(ServiceConnection):
         """Delete a cohort with its judgements."""
         self._request("DELETE", cohort_path(cohort_id), with_collection=False)
 
-    def next_cohort_batch(self, cohort_id: str, count: int = 24) -> CohortBatch:
-        """Return the `count` images to judge next, and the estimate of how many are missing."""
-        path, params = f"{cohort_path(cohort_id)}/batch", {"count": count}
+    def next_cohort_batch(self, cohort_id: str, count: int = 24, *, cards: bool = False) -> CohortBatch:
+        """Return the `count` images to judge next, with cards if `cards`, and the estimate of those missing."""
+        path, params = f"{cohort_path(cohort_id)}/batch", {"count": count, "cards": json.dumps(cards)}
         return self._fetch(CohortBatch, "POST", path, with_collection=False, params=params)
 
     def judge_cohort(self, cohort_id: str, judged: Mapping[str, bool]) -> CohortSummary:

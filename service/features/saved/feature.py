@@ -10,13 +10,19 @@ FEATURE = Feature(
         "service.features.saved.page:blueprint",
     ),
     access="service.features.saved.page:RULES",
-    menu=(
-        "service.features.saved.page:CASES_PAGE",
-        "service.features.saved.page:COHORTS_PAGE",
-    ),
+    menu=("service.features.saved.page:MENU_PAGE",),
     package="service.features.saved",
-    page_parts={"gallery.head": "gallery_head.html", "gallery.selection": "find_all_button.html"},
-    page_modules={"search": ("saved_search.js",)},
+    pages={
+        "saved": (
+            "page.css",
+            "card.css",
+            "viewer/viewer.css",
+            "viewer/reading.css",
+            "saved/saved.css",
+            "saved/saved.js",
+        )
+    },
+    page_modules={"search": ("saved_search.js",), "browse": ("cohorts/chosen_start.js",)},
     tables=(
         "service.features.saved.cases.tables",
         "service.features.saved.cohorts.tables",

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraint
 
 from cbir.search import MAX_TEXT, ImageId, Judgements, Links
 from cbir.search import example_values as example
+from cbir.search.card_models import Card
 from cbir.search.search_models import LabelsLeftOut
 
 MAX_TITLE = 200  # characters
@@ -43,6 +44,9 @@ Shared = Annotated[
 # What the collection says of an image now.
 CurrentLabels = Annotated[
     dict[str, str], Field(description="Labels of the image.", examples=[example.LABELS])
+]
+OwnCard = Annotated[
+    Card | None, Field(description="What a card shows of the image; null unless `cards` is set.")
 ]
 CurrentLinks = Annotated[Links, Field(description="Addresses of the image.")]
 Name = Annotated[str, Field(max_length=255)]
@@ -321,6 +325,7 @@ class JudgedCohortImage(BaseModel):
     labels: CurrentLabels
     labels_left_out: LabelsLeftOut = False
     links: CurrentLinks
+    card: OwnCard = None
 
 
 class SavedCohort(CohortSummary):
@@ -341,6 +346,7 @@ class NextImage(BaseModel):
     labels: CurrentLabels
     labels_left_out: LabelsLeftOut = False
     links: CurrentLinks
+    card: OwnCard = None
 
 
 class CohortBatch(BaseModel):

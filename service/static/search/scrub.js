@@ -1,6 +1,6 @@
 // Dragging to the left and right over the picture of a card goes through its series.
 
-import { addressIn, imageAddress, request } from "../api.js";
+import { imageAddress, seriesImages } from "../api.js";
 import { state, update } from "../page_state.js";
 import { collectionName, shownHits } from "./run.js";
 
@@ -13,16 +13,7 @@ let drag = null; // {hit, x, index, width, moved}
 function stackOf({ dicom }) {
   const key = `${collectionName()}/${dicom.series}`;
   if (!stacks.has(key)) {
-    const load = async () => {
-      const ids = [];
-      for (let cursor = ""; cursor !== null; ) {
-        const page = await (await request(addressIn(collectionName(), "images", { study: dicom.study, series: dicom.series, sort: "slices", limit: 1000, cursor }), {})).json();
-        ids.push(...page.items.map(({ image_id }) => image_id));
-        cursor = page.next;
-      }
-      return ids;
-    };
-    const loading = load();
+    const loading = seriesImages(collectionName(), dicom).then((items) => items.map(({ image_id }) => image_id));
     loading.catch(() => stacks.delete(key));
     stacks.set(key, loading);
   }

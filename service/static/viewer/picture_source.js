@@ -1,6 +1,6 @@
 // Pictures for viewers, of files and of images of the service, kept while they may be shown again.
 
-import { ApiError, request } from "../api.js";
+import { ApiError, imageAddress, request, seriesImages } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
 import { imageFacts } from "../image_facts.js";
 import { EIGHT_BIT } from "./levels.js";
@@ -56,12 +56,10 @@ function forgetOldest() {
   }
 }
 
-const base = (collection) => (collection ? `/v1/collections/${encodeURIComponent(collection)}` : "/v1");
-
 function addressOf({ id, collection, address }, fields, part = "/picture") {
+  if (!address) return imageAddress(collection, id, part, fields);
   const query = new URLSearchParams(fields).toString();
-  const path = address ?? `${base(collection)}/images/${encodeURIComponent(id)}${part}`;
-  return query ? `${path}${path.includes("?") ? "&" : "?"}${query}` : path;
+  return query ? `${address}${address.includes("?") ? "&" : "?"}${query}` : address;
 }
 
 /** Ask for the rendering or the values of a slice. */
@@ -154,14 +152,8 @@ export function keepValues(slice, { facts, data }) {
 /** The stack of the series of an image of the collection, as a source; null if it is alone. */
 export async function seriesOf({ collection, id }, { study, series }, signal) {
   if (!series) return null;
-  const slices = [];
-  let cursor = "";
-  do {
-    const fields = new URLSearchParams({ study, series, sort: "slices", cards: "true", limit: 1000, ...(cursor && { cursor }) });
-    const page = await (await request(`${base(collection)}/images?${fields}`, { signal })).json();
-    slices.push(...page.items.map(({ image_id, card }) => ({ id: image_id, position_mm: card?.slice?.position_mm, stack: card?.slice?.stack })));
-    cursor = page.next;
-  } while (cursor !== null);
+  const items = await seriesImages(collection, { study, series }, signal);
+  const slices = items.map(({ image_id, card }) => ({ id: image_id, position_mm: card?.slice?.position_mm, stack: card?.slice?.stack }));
   const index = slices.findIndex((slice) => slice.id === id);
   return slices.length > 1 && index >= 0 ? { kind: "stack", collection, slices, index } : null;
 }

@@ -284,7 +284,7 @@ def test_wrong_values_are_refused(wrong: dict) -> None:
 
 
 def test_auto_is_diffusion() -> None:
-    assert rerank.get("auto").name == rerank.resolve_name("auto") == "diffusion-eprf"
+    assert rerank.get("auto").name == rerank.resolve_name("auto") == "diffusion"
     assert rerank.resolve_name("eprf") == "eprf"
 
 

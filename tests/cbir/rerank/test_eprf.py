@@ -67,9 +67,10 @@ def neighbour_likeness(query: np.ndarray, images: list[np.ndarray]) -> list[floa
     near = sorted(range(len(images)), key=distances.__getitem__)[:200]
     points = np.array([images[i] for i in near], float)
     between = np.linalg.norm(points[:, None] - points, axis=2)
+    rounding = 1e-5 * between[:100].max()
     np.fill_diagonal(between, np.inf)
     own = between[:100].min(axis=1)
-    return [(1 + sum(own >= each - 1e-5)) / (1 + len(own)) for each in distances]
+    return [(1 + sum(own >= each - rounding)) / (1 + len(own)) for each in distances]
 
 
 def reference(

@@ -66,3 +66,15 @@ def test_without_evidence_eprf_moves_no_image_far() -> None:
         )
     ]
     assert moved[1] < 0.5 * moved[0]
+
+
+def test_the_unit_of_the_vectors_does_not_matter() -> None:
+    random = np.random.default_rng(2)
+    vectors = random.normal(size=(150, 8)).astype(np.float32)
+    vectors[:40] *= np.float32(0.2)
+    vectors[140:] = vectors[:10]
+    query = vectors[3] + np.float32(0.05)
+    usual = likeness_of(vectors, query)
+    assert len(np.unique(usual)) > 20
+    for unit in np.float32([2**-12, 2**12]):
+        np.testing.assert_array_equal(likeness_of(unit * vectors, unit * query), usual)

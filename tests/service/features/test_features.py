@@ -11,7 +11,7 @@ from cbir.store import Collection
 from cbir.store.erasure import EraserFailed, erase_deleted
 from cbir.system.features import Feature, FeatureUnusable, features
 from service.app import create_app
-from service.pages import page_parts
+from service.pages.page_files import page_tags
 from service.state.schema import tables
 from tests.installed_features import InstalledFeatures, fixture_install_feature
 from tests.service.conftest import command, problem
@@ -106,12 +106,8 @@ def test_an_eraser_that_cannot_be_imported_fails_start_and_erasures(
             "tables=('notes.no_such_module',), eraser='builtins:print'",
             "notes.no_such_module cannot be loaded",
         ),
-        ("page_parts={'search.cellar': 'index.html'}", "there is no slot search.cellar"),
-        (
-            "page_parts={'gallery.head': 'note.html'}",
-            "there is no slot gallery.head, or no template note.html",
-        ),
         ("page_modules={'search': ('note.js',)}", "there is no page search, or no file static/note.js"),
+        ("pages={'notes': ('note.js',)}", "there is no page notes, or no file static/note.js"),
     ],
 )
 def test_a_feature_that_does_not_fit_fails_start(
@@ -127,29 +123,29 @@ def test_a_feature_that_does_not_fit_fails_start(
 def test_a_feature_brings_files_and_parts_of_pages(
     writable: Path, install_feature: InstalledFeatures
 ) -> None:
-    for folder, name, text in (
-        ("static", "notes/note.js", "// notes"),
-        ("templates", "note.html", "<b>note</b>"),
-    ):
-        file = install_feature.folder / folder / name
-        file.parent.mkdir(parents=True)
-        file.write_text(text)
+    file = install_feature.folder / "static" / "notes" / "note.js"
+    file.parent.mkdir(parents=True)
+    file.write_text("// notes")
     declared = (
-        "package='notes', page_parts={'gallery.selection': 'note.html'}, "
-        "page_modules={'search': ('notes/note.js',)}, page_facts='notes:note_facts'"
+        "package='notes', page_facts='notes:note_facts', "
+        "page_modules={'search': ('notes/note.js',), 'browse': ('notes/note.js',)}, "
+        "pages={'notes': ('page.css', 'notes/note.js')}"
     )
     install_feature(
         "notes", f"def note_facts(*_): return {{'most': 7}}\nFEATURE = Feature(name='notes', {declared})"
     )
-    client = create_app(writable, settings.load(job_workers=0)).test_client()
+    app = create_app(writable, settings.load(job_workers=0))
+    client = app.test_client()
+    with app.test_request_context():
+        assert re.findall('/static/([^"]+)', page_tags("notes")) == ["page.css", "notes/note.js"]
     with client.get("/static/notes/note.js") as answer, client.get("/static/theme.js") as other:
         assert answer.text == "// notes"
         assert answer.headers["Cache-Control"] == other.headers["Cache-Control"]
     assert client.get("/static/notes/../notes.py").status_code == 404
-    assert "<b>note</b>" in client.get("/gallery").text
-    page = client.get("/").text
-    assert page.index("/static/notes/note.js") < page.index("/static/search/search.js")
-    assert '"notes": {"most": 7}' in page
+    for address, script in (("/", "search"), ("/browse", "browse")):
+        page = client.get(address).text
+        assert page.index("/static/notes/note.js") < page.index(f"/static/{script}/{script}.js")
+        assert '"notes": {"most": 7}' in page
 
 
 @pytest.mark.parametrize("name", ["static/theme.js", "static/map/map.js", "templates/index.html"])
@@ -162,12 +158,6 @@ def test_a_file_that_another_feature_or_the_core_has_fails_start(
     install_feature("notes", "FEATURE = Feature(name='notes', package='notes')")
     with pytest.raises(FeatureUnusable, match=f"feature notes: there is another file {name}"):
         create_app(writable, settings.load(job_workers=0))
-
-
-def test_the_pages_have_the_slots_that_features_may_fill() -> None:
-    folder = Path(page_parts.__file__).parents[1] / "templates"
-    text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.html"))
-    assert sorted(re.findall(r'page_parts\("([^"]+)"\)', text)) == sorted(page_parts.SLOTS)
 
 
 def test_two_features_of_one_name_fail_start(install_feature: InstalledFeatures) -> None:

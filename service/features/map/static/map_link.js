@@ -1,6 +1,6 @@
 // The way from results to their places on the map.
 
-import { mapAddress } from "./map/map_address.js";
+import { mapAddress } from "./map/area.js";
 import { addPart } from "./page_parts.js";
 import { collectionName, shownHits } from "./search/run.js";
 import { tr } from "./translate.js";

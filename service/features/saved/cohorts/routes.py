@@ -40,7 +40,7 @@ from service.features.saved.messages import (
 from service.http import request_params
 from service.http.operations import json_response, operation
 from service.http.responses import LabelBudget
-from service.routes.image_routes import CollectionParameters
+from service.routes.image_routes import Cards, CollectionParameters
 from service.state.database import state_database
 
 blueprint = Blueprint("cohorts", __name__, url_prefix="/v1/cohorts")
@@ -65,6 +65,13 @@ class BatchParameters(request_params.Parameters):
         description=f"Number of images, from 1 to {MAX_BATCH}; {BATCH} by default.",
         examples=[BATCH],
     )
+    cards: Cards = False
+
+
+class CohortParameters(request_params.Parameters):
+    """Choice of what the images of a cohort have."""
+
+    cards: Cards = False
 
 
 class CohortExportParameters(request_params.Parameters):
@@ -121,7 +128,13 @@ def post_cohort() -> Response:
 
 
 @blueprint.get("/<cohort_id>")
-@operation("cohort", {200: SavedCohort}, problems=(404,), python=f'client.cohort("{COHORT_ID}")')
+@operation(
+    "cohort",
+    {200: SavedCohort},
+    query=CohortParameters,
+    problems=(404, 422),
+    python=f'client.cohort("{COHORT_ID}")',
+)
 def get_cohort(cohort_id: CohortIdInPath) -> Response:
     """Return a cohort with its judged images, in the order of judging.
 
@@ -129,7 +142,7 @@ def get_cohort(cohort_id: CohortIdInPath) -> Response:
     """
     cohort = find_visible_cohort(cohort_id)
     _log(cohort)
-    return json_response(cohort.message())
+    return json_response(cohort.message(request_params.query_parameters(CohortParameters).cards))
 
 
 @blueprint.patch("/<cohort_id>")
@@ -205,6 +218,8 @@ def post_batch(cohort_id: CohortIdInPath) -> Response:
         if image.image_id in records
     ]
     LabelBudget().leave_out(items)
+    if params.cards:
+        cohort.give_cards(items, records)
     return json_response(CohortBatch(items=items, estimate=estimate))
 
 

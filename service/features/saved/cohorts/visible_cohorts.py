@@ -1,11 +1,12 @@
 """Cohorts of the caller of a request: beginning one, and those whose images the collection still shows."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cbir.errors import DatabaseUnavailable, InvalidInput, NotFound
 from cbir.search import Searcher, record_links
+from cbir.search.cards import CardWriter
 from cbir.search.cohorts.missing_images import JudgedImage
 from cbir.store import Collection, Record
 from service.access.caller import actor_name
@@ -17,6 +18,7 @@ from service.features.saved.messages import (
     CohortSummary,
     JudgedCohortImage,
     NewCohort,
+    NextImage,
     SavedCohort,
 )
 from service.http import responses
@@ -43,8 +45,8 @@ class VisibleCohort:
         """Return the facts about the cohort."""
         return _summary(self.row, len(self.judged), sum(image.relevant for image in self.judged))
 
-    def message(self) -> SavedCohort:
-        """Return the cohort in the form of the API."""
+    def message(self, cards: bool) -> SavedCohort:
+        """Return the cohort in the form of the API, its images with or without cards."""
         images = [
             JudgedCohortImage(
                 image_id=image.image_id,
@@ -58,7 +60,18 @@ class VisibleCohort:
             for image in self.judged
         ]
         LabelBudget().leave_out(images)
+        if cards:
+            self.give_cards(images, self.records)
         return SavedCohort(**self.summary().model_dump(), images=images)
+
+    def give_cards(
+        self, images: Sequence[JudgedCohortImage | NextImage], records: Mapping[str, Record]
+    ) -> None:
+        """Give images their cards; `records` has theirs by image id."""
+        stored = [records[image.image_id] for image in images]
+        patients = [record.patient_key for record in stored]
+        series = [(record.study, record.series) for record in stored]
+        CardWriter(self.searcher.collection, current_state().settings).write(images, patients, series)
 
 
 def find_visible_cohort(cohort_id: str, label_bytes: int | None = None) -> VisibleCohort:

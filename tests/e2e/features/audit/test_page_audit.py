@@ -22,13 +22,13 @@ def test_suspects_are_corrected_and_an_audit_is_cancelled(blank_page: sync_api.P
         other = next(value for value in values if value != wrong["labels"]["anatomy"])
         one = f"{served.address}/v1/images/{wrong['image_id']}"
         assert page.request.patch(one, data={"labels": {"anatomy": other}}).ok
-        page.goto(f"{served.address}/audit")
+        page.goto(f"{served.address}/quality")
         expect(page.locator("#made")).to_contain_text("no audit")
         page.get_by_label("Label to check").select_option("anatomy")
         page.get_by_role("button", name="Start an audit").click()
         page.locator("#tab-labels").click(timeout=120_000)
-        row = page.locator(f".audit-row:has(.subject img[src*='{wrong['image_id']}'])")
-        last = page.locator(".audit-row").last
+        row = page.locator(f".finding:has(.subject img[src*='{wrong['image_id']}'])")
+        last = page.locator(".finding").last
         last.get_by_role("button", name="Keep").press("Enter")
         expect(last).to_be_focused()  # its button is disabled now, and no row follows
         page.reload()

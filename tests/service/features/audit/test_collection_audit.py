@@ -11,6 +11,7 @@ from cbir import settings
 from cbir.store.snapshot.derived_files import AUDIT_FILE, drop_audit_file, read_audit_file, write_audit_file
 from service.app import create_app
 from service.features.audit.job import STEPS, AuditSteps
+from tests.service.conftest import facts_of
 
 AUDIT = "/v1/audit"
 
@@ -94,9 +95,10 @@ def test_one_job_at_a_time(writable: Path) -> None:
 
 
 def test_the_page_has_the_labels_to_choose(writable: Path) -> None:
-    page = create_app(writable, settings.load(job_workers=0)).test_client().get("/audit")
-    assert page.status_code == 200
-    assert "<option selected>label</option>" in page.text
+    page = create_app(writable, settings.load(job_workers=0)).test_client().get("/quality")
+    facts = facts_of(page.text)
+    assert facts["chosen"] == "label"
+    assert facts["may_release"]
 
 
 def test_steps_never_go_back() -> None:

@@ -50,6 +50,8 @@ def ready(client: FlaskClient) -> dict[str, Any]:
 def test_the_first_request_starts_a_job_and_later_ones_wait_for_it(writable: Path) -> None:
     (writable / MAP_FILE).unlink(missing_ok=True)
     client = create_app(writable, settings.load(job_workers=0)).test_client()  # the job waits
+    assert '"map": {"computed": false}' in client.get("/browse").text
+    assert client.get("/v1/jobs").json["items"] == []  # the page alone starts none
     first, second = client.get(MAP).json, client.get(MAP).json
     assert (first["state"], first["ids"]) == ("computing", [])
     assert first["job"] == second["job"]
@@ -63,6 +65,7 @@ def test_the_first_request_starts_a_job_and_later_ones_wait_for_it(writable: Pat
     assert (job["kind"], job["job"]) == ("map", first["job"])
     assert (writable / MAP_FILE).is_file()
     assert client.get(MAP).json["job"] is None  # nothing is computed again
+    assert '"map": {"computed": true}' in client.get("/browse").text
 
 
 def _ids(client: FlaskClient) -> list[str]:

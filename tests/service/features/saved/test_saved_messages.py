@@ -29,8 +29,8 @@ COHORT = "id title note shared collection where owner mine created changed judge
         (CaseSummary, "id title note shared collection owner mine created changed picture"),
         (CohortSummary, COHORT),
         (SavedCohort, f"{COHORT} images"),
-        (JudgedCohortImage, f"image_id relevant {OF_THE_IMAGE}"),
-        (NextImage, f"image_id probability drawn {OF_THE_IMAGE}"),
+        (JudgedCohortImage, f"image_id relevant {OF_THE_IMAGE} card"),
+        (NextImage, f"image_id probability drawn {OF_THE_IMAGE} card"),
     ],
 )
 def test_what_names_an_item_comes_before_its_details(message: type[BaseModel], fields: str) -> None:

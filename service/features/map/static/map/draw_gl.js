@@ -6,12 +6,12 @@ const VERTEX = `
 attribute vec2 place;
 attribute vec4 look;
 uniform vec2 centre, reach;
-uniform float size;
+uniform float size, pale;
 varying vec4 shown;
 void main() {
   shown = look;
   gl_PointSize = size;
-  gl_Position = look.a > 0.9 ? vec4(2.0, 2.0, 2.0, 1.0) : vec4((place - centre) * reach, 0.0, 1.0);
+  gl_Position = (look.a * 255.0 > 3.5) != (pale > 0.5) ? vec4(2.0, 2.0, 2.0, 1.0) : vec4((place - centre) * reach, 0.0, 1.0);
 }`;
 
 const FRAGMENT = `
@@ -21,7 +21,7 @@ uniform float rim;
 void main() {
   vec2 at = gl_PointCoord * 2.0 - 1.0;
   float shape = floor(shown.a * 255.0 + 0.5);
-  float edge = shape < 0.5 ? length(at)
+  float edge = shape < 0.5 || shape > 3.5 ? length(at)
     : shape < 1.5 ? max(abs(at.x), abs(at.y)) * 1.15
     : shape < 2.5 ? max(at.y, abs(at.x) * 1.2 - at.y * 0.6) * 1.25
     : (abs(at.x) + abs(at.y));
@@ -47,7 +47,7 @@ export function createGlPoints(canvas) {
   if (!gl.getProgramParameter(program, gl.LINK_STATUS)) return null;
   gl.useProgram(program);
   const uniform = (name) => gl.getUniformLocation(program, name);
-  const uniforms = { centre: uniform("centre"), reach: uniform("reach"), size: uniform("size"), rim: uniform("rim") };
+  const uniforms = { centre: uniform("centre"), reach: uniform("reach"), size: uniform("size"), rim: uniform("rim"), pale: uniform("pale") };
   let count = 0;
 
   function attribute(name, components, type, normalised) {
@@ -78,7 +78,10 @@ export function createGlPoints(canvas) {
       gl.uniform2f(uniforms.reach, (2 * camera.scale) / size.width, (2 * camera.scale) / size.height);
       gl.uniform1f(uniforms.size, diameter * ratio);
       gl.uniform1f(uniforms.rim, diameter * ratio < SMALL ? 1 : 0.75);
-      if (count) gl.drawArrays(gl.POINTS, 0, count);
+      for (const pale of count ? [1, 0] : []) {
+        gl.uniform1f(uniforms.pale, pale);
+        gl.drawArrays(gl.POINTS, 0, count);
+      }
     },
   };
 }

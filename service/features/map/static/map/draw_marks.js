@@ -1,4 +1,4 @@
-// Draws what lies over the points: query, results, outline, the image under the pointer or in the middle.
+// Draws what lies over the points: query, results, the outline of an area, the image that is looked at.
 
 import { toPixels } from "./camera.js";
 
@@ -29,9 +29,9 @@ function outline(context, { ground, ink }, width) {
   context.stroke();
 }
 
-const isEmpty = ({ query, hits, current, outline, cross }) => !query && !hits.length && !current && !outline.length && !cross;
+const isEmpty = ({ query, hits, current, outline }) => !query && !hits.length && !current && !outline.length;
 
-/** Draw marks {query, hits, current, outline, cross} in the colours of the canvas's frame. */
+/** Draw marks {query, hits, current, outline}, all places of the map, in the colours of the canvas's frame. */
 export function drawMarks(canvas, camera, size, ratio, marks) {
   if (isEmpty(marks) && canvas.dataset.empty) return; // an unchanged canvas costs a frame nothing
   canvas.dataset.empty = isEmpty(marks) ? "1" : "";
@@ -58,21 +58,12 @@ export function drawMarks(canvas, camera, size, ratio, marks) {
   }
   if (marks.outline.length > 1) {
     context.beginPath();
-    for (const point of marks.outline) context.lineTo(...point);
+    for (const [x, y] of marks.outline) context.lineTo(...at({ x, y }));
     context.closePath();
-    context.globalAlpha = 0.2;
+    context.globalAlpha = 0.12;
     context.fillStyle = colours.accent;
     context.fill();
     context.globalAlpha = 1;
     outline(context, { ...colours, ink: colours.accent }, 1.5);
-  }
-  if (marks.cross) {
-    const [x, y] = [size.width / 2, size.height / 2];
-    context.beginPath();
-    for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
-      context.moveTo(x + 6 * dx, y + 6 * dy);
-      context.lineTo(x + 14 * dx, y + 14 * dy);
-    }
-    outline(context, colours, 2);
   }
 }

@@ -1,4 +1,6 @@
-// The groups of images that a label makes, each with a colour and a shape. Without the document.
+// The groups of images that a label makes, each with a colour and a shape; and the looks of points. Without the document.
+
+import { isNumber } from "./matching.js";
 
 // After Tol's "bright" scheme, which people with any colour vision can tell apart; darker on white, lighter on black.
 const COLOURS = {
@@ -11,16 +13,16 @@ const SCALES = {
   dark: ["#7a5bb5", "#5a7bc0", "#3f93a8", "#2bab8c", "#4ac16d", "#a0da39", "#fde725"],
 };
 const OTHERS = { light: "#6b7885", dark: "#8793a0" };
-export const SHAPES = ["circle", "square", "triangle", "diamond"];
+const SHAPES = ["circle", "square", "triangle", "diamond"];
+export const PALE = SHAPES.length; // shape of points that are dimmed, below the others
+const PALE_COLOURS = { light: "#d5dbe1", dark: "#2b333c" };
 const BINS = SCALES.light.length;
 const MANY = 200; // values beyond these share a group
-
-const isNumber = (text) => text.trim() !== "" && Number.isFinite(Number(text));
 
 /**
  * Group images by the values of a label: `codes` has the index in `values` of each image, -1 without the label.
  * Returns {groups: [{name, count, colour, shape, where}], of: group of each image}; `name` is null for images without the
- * label, `more` the number of values in a group of rare ones, `where` conditions of the gallery, null if there are none.
+ * label, `more` the number of values in a group of rare ones, `where` conditions of Browse, null if there are none.
  */
 export function groupImages(key, values, codes, theme) {
   const counts = new Uint32Array(values.length);
@@ -49,6 +51,17 @@ function named(key, values, counts, theme) {
     groups.push({ name: "", more: values.length - MANY, count, colour: OTHERS[theme], shape: "circle", where: null });
   }
   return { groups, groupOf: values.map((_, index) => Math.min(index, MANY)) };
+}
+
+const bytesOf = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+
+/** Red, green, blue and shape of each point of grouped images, as bytes for the graphics card; all but the `bright` points are pale, if it is not null. */
+export function stylePoints({ groups, of }, bright, theme) {
+  const looks = groups.map(({ colour, shape }) => [...bytesOf(colour), SHAPES.indexOf(shape)]);
+  const pale = [...bytesOf(PALE_COLOURS[theme]), PALE];
+  const bytes = new Uint8Array(of.length * 4);
+  of.forEach((group, point) => bytes.set(bright && !bright[point] ? pale : looks[group], point * 4));
+  return bytes;
 }
 
 /** Numbers from low to high, in bins with about as many images each where there are many. */

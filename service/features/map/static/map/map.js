@@ -1,172 +1,233 @@
-// The map of a collection: connects its canvas, groups, selection and the image that is looked at.
+// The map beside the images of Browse: its panel, what colours it, and the area that is chosen on it.
 
-import { byId } from "../dom.js";
-import { keepChosen, MOST } from "../gallery/chosen_images.js";
+import { imageAddress } from "../api.js";
+import { picture } from "../card.js";
+import { toggle, valuesOf, withRange } from "../browse/conditions.js";
+import { openImage } from "../browse/large_view.js";
+import { change, changeOthers } from "../browse/listing.js";
+import { addPart } from "../page_parts.js";
+import { state, subscribe, update } from "../page_state.js";
 import { remember, remembered } from "../theme.js";
 import { number, tr, trn } from "../translate.js";
-import { groupImages } from "./groups.js";
-import { closeImage, openImage, preview } from "./image_panel.js";
-import { connectKeys } from "./keys.js";
-import { groupName, showLegend } from "./legend.js";
-import { readAddress, withKey } from "./map_address.js";
+import { html, nothing, ref, render, svg } from "../vendor/lit.js";
+import { readArea, writeArea } from "./area.js";
+import { groupImages, stylePoints } from "./groups.js";
 import { MapView } from "./map_view.js";
+import { chosenPoints, imagesIn, labelsOf, loadPoints, placesOf, points, watch } from "./points.js";
 import { connectPointer } from "./pointer.js";
-import { PointGrid } from "./point_grid.js";
-import { stylePoints } from "./point_style.js";
-import { loadLabels, loadMap, loadPlaces } from "./requests.js";
 
-const POLL_MS = 1000;
 const NEAR = 12; // pixels between the pointer and an image
-const MIDDLE = 60; // between the cross and an image
+const MIDDLE = 60; // between the middle and an image
+const GAP = 14; // between the pointer and the picture beside it
+const MOST_GROUPS = 40; // in the legend
+const OF_ADDRESS = ["image", "hits", "area", "key"];
+const OUTLINES = { square: "2,2 12,2 12,12 2,12", triangle: "7,1 13,13 1,13", diamond: "7,0 14,7 7,14 0,7" };
 
-const collection = byId("map").dataset.collection;
-const wanted = readAddress(location.search);
-const view = new MapView(byId("points"), byId("overlay"), announceMiddle);
-let map = { ids: [], x: new Float32Array(), y: new Float32Array(), grid: null };
+const isWide = matchMedia("(min-width: 1101px)");
+let view = null;
 let grouped = { groups: [], of: new Uint16Array() };
-let hidden = new Set();
-let selected = [];
-let announced = -1;
-let recolour = () => {}; // after a change of the theme
+let bright = null; // by point, whether it meets the conditions; null if there are none
 
-const darkSystem = matchMedia("(prefers-color-scheme: dark)");
-const isDark = () => ({ dark: true, light: false })[document.documentElement.dataset.theme] ?? darkSystem.matches;
-const isVisible = (point) => !hidden.has(grouped.of[point]);
-const mode = () => byId("map").querySelector("input[name=mode]:checked").value;
-const imageAt = (point) => ({ id: map.ids[point], title: titleOf(point) });
+const put = (changes) => update({ map: { ...state.map, ...changes } });
+const theme = () => (document.documentElement.dataset.theme === "light" ? "light" : "dark");
 
-function titleOf(point) {
-  const group = grouped.groups[grouped.of[point]];
-  return group ? groupName(group) : "";
+// Loading and colours
+
+const keysOf = ({ keys }) => (keys?.items ?? []).filter(({ values, images }) => values > 1 && values < images).map(({ key }) => key);
+
+/** The label that colours the map. */
+function keyOf(now) {
+  const keys = keysOf(now);
+  return [now.others.key, now.map.key, remembered("map-key"), "label", keys[0]].find((key) => key === "" || keys.includes(key)) ?? "";
 }
+
+/** Show the panel, and load its map. */
+async function open() {
+  put({ shown: true, phase: state.map.phase ?? "loading" });
+  try {
+    await loadPoints();
+    const places = await placesOf(state.others);
+    if (view) Object.assign(view.marks, places);
+    put({ hasQuery: Boolean(places.query || places.hits.length), coloured: null });
+  } catch (error) {
+    put({ phase: "failed", reason: error.message });
+  }
+}
+
+/** Colour the points by a label, and dim those that the conditions leave out. */
+async function colour(key, { where, others }) {
+  try {
+    const { values, codes } = await labelsOf(key);
+    const chosen = where.length || others.area ? await chosenPoints(where, others.area) : null;
+    if (state.map.coloured !== lookOf(state)) return; // another has been chosen meanwhile
+    grouped = groupImages(key, values, codes, theme());
+    bright = chosen && new Uint8Array(points.ids.length);
+    for (const point of chosen ?? []) bright[point] = 1;
+    view?.setLooks(stylePoints(grouped, bright, theme()));
+    put({ groups: grouped.groups, phase: "ready" });
+  } catch (error) {
+    put({ reason: error.message });
+  }
+}
+
+/** What the looks of the points depend on, as text. */
+const lookOf = (now) => JSON.stringify([keyOf(now), now.where, now.others.area, theme(), points.generation]);
+
+/** Bring the canvas up to date with the state. */
+function follow(now) {
+  if (!now.map?.shown || now.map.phase !== "ready" || !now.keys) return;
+  const wanted = lookOf(now);
+  if (now.map.coloured !== wanted) {
+    now.map.coloured = wanted;
+    colour(keyOf(now), now);
+  }
+  const current = now.large?.item ? points.ids.indexOf(now.large.item.image_id) : -1;
+  const outline = readArea(now.others.area);
+  if (!view || (current === view.current && now.others.area === view.area)) return;
+  Object.assign(view, { current, area: now.others.area });
+  Object.assign(view.marks, { outline, current: current < 0 ? null : { x: points.x[current], y: points.y[current] } });
+  view.draw();
+}
+
+// The canvas
+
+const titleOf = (point) => (grouped.groups[grouped.of[point]] ? groupName(grouped.groups[grouped.of[point]]) : "");
 
 function near(px, py, pixels) {
-  return map.grid ? map.grid.nearest(...view.placeOf(px, py), view.reach(pixels), isVisible) : -1;
+  return points.grid ? points.grid.nearest(...view.placeOf(px, py), view.reach(pixels), (point) => !bright || bright[point]) : -1;
 }
 
-function mark(point) {
-  view.marks.current = point < 0 ? null : { x: map.x[point], y: map.y[point] };
-  view.draw();
+const inMiddle = () => near(view.size.width / 2, view.size.height / 2, MIDDLE);
+const openPoint = (point) => point >= 0 && openImage(points.ids[point]);
+
+/** Name the image in the middle, for those who move by keys. */
+function announce() {
+  if (!view?.overlay.matches(":focus-visible")) return;
+  const point = inMiddle();
+  const middle = point < 0 ? tr("No image in the middle") : tr("In the middle: {name}", { name: titleOf(point) });
+  if (middle !== state.map.middle) put({ middle });
 }
 
-function showProblem(error) {
-  byId("problem").hidden = false;
-  byId("problem").querySelector("p").textContent = error.message;
+/** Show the picture of the image at a point of the canvas beside it. */
+function preview(at) {
+  const point = at ? near(...at, NEAR) : -1;
+  const box = view.overlay.nextElementSibling;
+  box.hidden = point < 0;
+  if (point < 0) return;
+  const [[x, y], { width, height }] = [at, view.size];
+  render(html`<span class="film">${picture(imageAddress(state.facts.collection, points.ids[point], "/thumbnail"), { lazy: false })}</span><span>${titleOf(point)}</span>`, box);
+  box.style.left = `${x > width / 2 ? Math.max(0, x - GAP - box.offsetWidth) : x + GAP}px`;
+  box.style.top = `${Math.max(0, Math.min(y + GAP, height - box.offsetHeight))}px`;
 }
 
-/** Load the map; until there is one, ask again. */
-async function load() {
-  byId("problem").hidden = true;
-  const { state, reason, job, done, total, ids, x, y, images, generation } = await loadMap();
-  byId("progress-line").hidden = !job;
-  if (job) {
-    byId("progress").max = total ?? 1;
-    byId("progress").value = done;
-    byId("progress-text").textContent = state === "ready" ? tr("A newer map is being computed") : tr("The map is being computed");
-  }
-  if (state === "computing") {
-    setTimeout(() => load().catch(showProblem), POLL_MS);
-    return;
-  }
-  if (state !== "ready") throw new Error(reason);
-  map = { ids, x: Float32Array.from(x), y: Float32Array.from(y), generation };
-  map.grid = new PointGrid(map.x, map.y);
-  view.setPoints(map.x, map.y);
-  const shown = number(ids.length);
-  byId("total").textContent = ids.length === images ? trn("{count} image", "{count} images", images) : tr("{shown} of {images} images", { shown, images });
-  await Promise.all([colour(), showQuery()]);
-  byId("map").removeAttribute("aria-busy");
+/** Show the images within an outline; null shows the area before again. */
+function choose(outline) {
+  view.area = null;
+  if (outline) change({ others: { ...state.others, area: writeArea(outline) }, view: "images", study: "", series: "" });
+  else update({});
 }
 
-/** Colour by the chosen label. */
-async function colour() {
-  const key = byId("colour-key").value;
-  let labels = { values: [], codes: new Array(map.ids.length).fill(-1), generation: map.generation };
-  if (key) labels = await loadLabels(key);
-  if (key !== byId("colour-key").value) return; // another has been chosen meanwhile
-  if (labels.generation !== map.generation) return load(); // the collection has changed in between
-  const look = () => {
-    const theme = isDark() ? "dark" : "light";
-    grouped = groupImages(key, labels.values, labels.codes, theme);
-    showLegend(grouped.groups, collection, (hide, emphasised) => {
-      hidden = hide;
-      view.setLooks(stylePoints(grouped, hide, emphasised, theme === "dark" ? "#2b333c" : "#d5dbe1"));
-      if (selected.length) select([]);
-    });
+function connect(overlay) {
+  if (!overlay || view) return;
+  view = new MapView(overlay.previousElementSibling, overlay, announce);
+  if (points.grid) view.setPoints(points.x, points.y);
+  connectPointer(view, { mode: () => state.map.mode, onHover: preview, onClick: (at) => openPoint(near(...at, NEAR)), onOutline: choose, onOpen: () => openPoint(inMiddle()) });
+}
+
+// The panel
+
+/** The name of a group as a person reads it. */
+function groupName(group) {
+  if (group.name === null) return tr("Without this label");
+  return group.more ? trn("{count} rarer value", "{count} rarer values", group.more) : group.name;
+}
+
+function sign({ colour: fill, shape }) {
+  return html`<svg viewBox="0 0 14 14" aria-hidden="true">${shape === "circle" ? svg`<circle cx="7" cy="7" r="6" fill=${fill}></circle>` : svg`<polygon points=${OUTLINES[shape]} fill=${fill}></polygon>`}</svg>`;
+}
+
+/** Filter by a group of the label that colours, or no longer. */
+function filter(group, key) {
+  const { where } = state;
+  if (group.where.length === 1) return change({ where: toggle(where, group.where[0]) });
+  const [minimum, maximum] = group.where.map((each) => each.slice(key.length + 2));
+  return change({ where: withRange(where, key, isChosen(group, where) ? { minimum: "", maximum: "" } : { minimum, maximum }) });
+}
+
+const isChosen = (group, where) => Boolean(group.where?.every((each) => where.includes(each)));
+
+function legend({ where, ...now }) {
+  const key = keyOf(now);
+  const { groups = [] } = now.map;
+  const hasChoice = valuesOf(where, key).length > 0;
+  return html`<ul class="legend" role="list" aria-label=${tr("Colours")}>${groups.slice(0, MOST_GROUPS).map((group) => html`<li><button class="group" type="button" ?disabled=${!group.where} aria-pressed=${String(isChosen(group, where))} title=${hasChoice ? "" : tr("Only these")} @click=${() => filter(group, key)}>${sign(group)}<span>${groupName(group)}</span><span class="count">${number(group.count)}</span></button></li>`)}</ul>`;
+}
+
+function progress({ phase, done, total, reason, newer, shown }) {
+  const text = { loading: tr("The map is being loaded"), computing: tr("The map is being computed") }[phase] ?? (newer ? tr("A newer map is being computed") : "");
+  if (phase === "failed" || (reason && phase === "ready")) return html`<p class="hint map-note" role="alert">${tr("There is no map")}: ${reason} <button class="link" type="button" @click=${() => { put({ reason: "", phase: "loading" }); open(); }}>${tr("Load again")}</button></p>`;
+  return text && shown ? html`<p class="hint map-note"><span role="status" id="progress-text">${text}</span>${phase === "computing" ? html` <progress aria-labelledby="progress-text" max=${total ?? 1} value=${done}></progress>` : nothing}</p>` : nothing;
+}
+
+function beside(now) {
+  const { shown, phase, mode, hasQuery, middle = "" } = now.map;
+  const modes = { move: tr("Move"), lasso: tr("Lasso"), rectangle: tr("Rectangle") };
+  const chooseKey = (key) => {
+    remember("map-key", key);
+    put({ key });
+    changeOthers({ key });
   };
-  recolour = look;
-  look();
+  const key = keyOf(now);
+  const zoom = (text, title, act) => html`<button class="sign" type="button" title=${title} aria-label=${title} @click=${act}>${text}</button>`;
+  return html`<section class="beside map" id="map" aria-label=${tr("Map")} aria-busy=${phase === "failed" || (phase === "ready" && now.map.groups) ? nothing : "true"} ?hidden=${!shown} data-mode=${mode}>
+    <div class="bar"><select id="colour-key" aria-label=${tr("Colour by")} autocomplete="off" @change=${({ target }) => chooseKey(target.value)}>${[...keysOf(now), ""].map((each) => html`<option value=${each} .selected=${each === key}>${each || tr("no label")}</option>`)}</select>
+      <fieldset class="switch"><legend class="unseen">${tr("Dragging on the map")}</legend>${Object.entries(modes).map(([name, title]) => html`<label><input type="radio" name="mode" value=${name} .checked=${name === mode} @change=${() => put({ mode: name })} /><span>${title}</span></label>`)}</fieldset>
+      <span role="group" aria-label=${tr("Zoom")}>${zoom("+", tr("Zoom in"), () => view.zoom(1.6))}${zoom("−", tr("Zoom out"), () => view.zoom(1 / 1.6))}${zoom("⤢", tr("Whole map"), () => view.showAll())}${zoom("×", tr("Close"), hide)}</span></div>
+    ${progress(now.map)}
+    <div class="map-stage"><canvas id="points" aria-hidden="true"></canvas><canvas id="overlay" tabindex="0" role="application" aria-label=${tr("Map: arrow keys move, plus and minus zoom, Enter opens the image in the middle")} aria-describedby="middle" ${ref(connect)}></canvas><div class="preview" hidden></div></div>
+    ${legend(now)}
+    <p class="hint">${hasQuery ? tr("The star is your image, the rings are its results.") : tr("Images that resemble each other lie close together; directions and large distances mean nothing.")}</p>
+    <p class="unseen" id="middle" role="status">${middle}</p></section>`;
 }
 
-/** Show the query and the results that the address names. */
-async function showQuery() {
-  const ids = [...(wanted.image ? [wanted.image] : []), ...wanted.hits];
-  byId("query-note").hidden = !ids.length;
-  if (!ids.length) return;
-  const { items, query } = await loadPlaces(ids);
-  view.marks.query = wanted.image ? items.find((item) => item.image_id === wanted.image) ?? null : query;
-  view.marks.hits = items.filter((item) => item.image_id !== wanted.image);
-  view.draw();
+function hide() {
+  put({ shown: false });
+  if (isWide.matches) remember("map", "hidden");
 }
 
-function select(points) {
-  selected = points;
-  byId("selection").hidden = !points.length;
-  byId("selected").textContent = points.length ? trn("{count} image selected", "{count} images selected", points.length) : "";
-  byId("open-selected").textContent = points.length > MOST
-    ? tr("Open the first {count} in the gallery", { count: MOST })
-    : trn("Open {count} image in the gallery", "Open {count} images in the gallery", points.length);
+async function show() {
+  if (isWide.matches) remember("map", "shown");
+  const opened = open();
+  await Promise.resolve(); // drawn now
+  if (!isWide.matches) document.getElementById("map").scrollIntoView({ block: "center" });
+  await opened;
 }
 
-function open(point) {
-  mark(point);
-  if (point < 0) closeImage();
-  else openImage(imageAt(point), collection).catch(showProblem);
+function tools({ map: { shown, phase }, facts }) {
+  const isComputed = facts.parts.map.computed || phase === "ready";
+  return html`<button class="pill ${shown ? "on" : ""}" type="button" id="map-switch" aria-pressed=${String(shown)} title=${isComputed ? "" : tr("There is no map of this collection yet.")} @click=${shown ? hide : show}>${isComputed || shown ? tr("Map") : tr("Compute the map")}</button>`;
 }
 
-/** Name the image below the cross, for those who move by keys. */
-function announceMiddle() {
-  if (!view.marks.cross) return;
-  const point = near(view.size.width / 2, view.size.height / 2, MIDDLE);
-  if (point === announced) return;
-  announced = point;
-  mark(point);
-  byId("middle").textContent = point < 0 ? tr("No image in the middle") : tr("In the middle: {name}", { name: titleOf(point) });
+const chips = ({ others }) => (others.area ? html`<button class="pill on" type="button" title=${tr("Show all images again")} @click=${() => change({ others: { ...others, area: "" } })}>${tr("Chosen on the map")} ×</button>` : nothing);
+
+function install() {
+  const isAsked = OF_ADDRESS.some((name) => state.others[name]);
+  update({ map: { shown: false, mode: "move" } });
+  watch((answer) => {
+    put(answer);
+    if (answer.phase === "ready") view?.setPoints(points.x, points.y);
+  });
+  if (isAsked || (isWide.matches && remembered("map") !== "hidden" && state.facts.parts.map.computed)) open();
+  new MutationObserver(() => update({})).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 }
 
-connectPointer(view, {
-  mode,
-  onHover: (at) => {
-    const point = at ? near(...at, NEAR) : -1;
-    preview(point < 0 ? null : imageAt(point), at);
-  },
-  onClick: (at) => open(near(...at, NEAR)),
-  onOutline: (outline) => select(map.grid.within(outline, isVisible)),
-});
-connectKeys(view, () => open(near(view.size.width / 2, view.size.height / 2, MIDDLE)));
+async function area({ others }) {
+  if (!readArea(others.area).length) return null;
+  await loadPoints();
+  return imagesIn(others.area);
+}
 
-const keys = byId("colour-key");
-const preferred = wanted.key || remembered("map-key") || "label";
-if ([...keys.options].some((option) => option.value === preferred)) keys.value = preferred;
-keys.addEventListener("change", () => {
-  remember("map-key", keys.value);
-  history.replaceState(null, "", withKey(location.search, keys.value));
-  colour().catch(showProblem);
-});
-byId("zoom-in").addEventListener("click", () => view.zoom(1.6));
-byId("zoom-out").addEventListener("click", () => view.zoom(1 / 1.6));
-byId("zoom-all").addEventListener("click", () => view.showAll());
-byId("clear-selection").addEventListener("click", () => select([]));
-byId("open-selected").addEventListener("click", () => {
-  if (!keepChosen(selected.map((point) => map.ids[point]))) return;
-  location.assign(`/gallery?${new URLSearchParams({ ...(collection && { collection }), chosen: "1" })}`);
-});
-byId("image-close").addEventListener("click", () => {
-  open(-1);
-  byId("overlay").focus();
-});
-byId("retry").addEventListener("click", () => load().catch(showProblem));
-byId("collection")?.addEventListener("change", ({ target }) => location.assign(`/map?${new URLSearchParams({ collection: target.value })}`));
-new MutationObserver(() => recolour()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-darkSystem.addEventListener("change", () => recolour());
-load().catch(showProblem);
+const changed = () => state.map.phase === "ready" && loadPoints(true).catch(() => {});
+
+subscribe(follow);
+addPart({ install, area, beside, tools, chips, changed });

@@ -9,7 +9,7 @@ import { isKept, pictureSize, transformOf } from "./kept_picture.js";
 const REST_MS = 150; // without a movement, then the points are drawn again
 
 export class MapView {
-  marks = { query: null, hits: [], current: null, outline: [], cross: false };
+  marks = { query: null, hits: [], current: null, outline: [] };
   size = { width: 1, height: 1 };
   count = 0;
   #camera = null; // null: the whole map
@@ -18,7 +18,7 @@ export class MapView {
   #rest = 0;
 
   /** onMove(): another part is in sight. */
-  constructor(points, overlay, onMove = () => {}) {
+  constructor(points, overlay, onMove) {
     Object.assign(this, { canvas: points, overlay, onMove });
     this.points = createGlPoints(points) ?? createPlainPoints(points);
     new ResizeObserver(() => this.#resize()).observe(overlay);

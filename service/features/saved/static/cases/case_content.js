@@ -45,7 +45,7 @@ export function addressParams({ collection, search, rounds }) {
     parameters: Object.entries(search.parameters).map(([name, value]) => `${name}=${value}`).join(";"),
     k: search.k,
     where: search.where.join(";"),
-    group_by: search.group_by ?? "",
+    group_by: search.group_by ?? "image", // else the page has one result of each patient
     said: judgementText(rounds.at(-1) ?? []),
   };
 }

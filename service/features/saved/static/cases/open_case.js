@@ -1,7 +1,8 @@
 // Taking up a saved case: its address becomes that of its search, and the history entry has its judgements.
 
 import * as address from "../address.js";
-import { request } from "../api.js";
+import { fetchJson, request } from "../api.js";
+import { apiAddress } from "../saved/saved_words.js";
 import { keepQuery } from "../search/run.js";
 import { addressParams, historyEntry } from "./case_content.js";
 
@@ -18,7 +19,7 @@ async function ownQuery({ search, picture }) {
 export async function openCase() {
   const id = new URLSearchParams(location.search).get("case");
   if (!id) return;
-  const saved = await (await request(`/v1/cases/${encodeURIComponent(id)}`, {})).json();
+  const saved = await fetchJson(apiAddress("cases", id));
   const query = await ownQuery(saved);
   const entry = historyEntry(saved);
   history.replaceState(query ? { ...entry, file: keepQuery(query) } : entry, "", address.write(addressParams(saved)));

@@ -3,6 +3,7 @@
 import { addressIn, jsonBody, request } from "../api.js";
 import { state, update } from "../page_state.js";
 import { asText } from "../rounds.js";
+import { pageAddress } from "../saved/saved_words.js";
 import { collectionName, shownHits } from "../search/run.js";
 import { tr } from "../translate.js";
 import { html, nothing, ref } from "../vendor/lit.js";
@@ -32,7 +33,7 @@ async function save({ title, note, shared }) {
     body.set("case", JSON.stringify(fields));
     options = { method: "POST", body };
   }
-  return (await request(addressIn(collectionName(), "cases"), options)).json();
+  return (await request(addressIn("", "cases", { collection: collectionName() }), options)).json();
 }
 
 async function submit(event) {
@@ -42,7 +43,7 @@ async function submit(event) {
   try {
     const { id, title } = await save(form.elements);
     form.reset();
-    update({ keeping: null, notice: html`${tr("Case saved:")} <a href=${`/cases/${encodeURIComponent(id)}`}>${title}</a>` });
+    update({ keeping: null, notice: html`${tr("Case saved:")} <a href=${pageAddress("cases", id)}>${title}</a>` });
   } catch (error) {
     update({ keeping: { problem: error.message } });
   }
@@ -61,7 +62,7 @@ export function dialog({ keeping, query }) {
       ${query?.file ? html`<p class="hint" id="case-upload">${tr("Of your image the service keeps a picture without its header, in the window that is shown. Text in the picture stays.")}</p>` : nothing}
       <div class="field"><label for="case-title">${tr("Title")}</label><input type="text" id="case-title" name="title" maxlength="200" required autocomplete="off" /></div>
       <div class="field"><label for="case-note">${tr("Note")}</label><textarea id="case-note" name="note" rows="6" maxlength="10000"></textarea></div>
-      <label class="check" for="case-shared"><input type="checkbox" id="case-shared" name="shared" /> ${tr("Others who may use this collection see the case")}</label>
+      <label class="check" for="case-shared"><input type="checkbox" id="case-shared" name="shared" /> ${tr("Others who may use the collection can see it")}</label>
       ${keeping?.problem ? html`<p class="problem" id="case-problem" role="alert">${keeping.problem}</p>` : nothing}
       <div class="buttons">
         <button class="button primary" type="submit" id="case-confirm" ?disabled=${Boolean(keeping?.refused || keeping?.busy)}>${tr("Keep")}</button>

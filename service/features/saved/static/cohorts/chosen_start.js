@@ -1,18 +1,14 @@
-// The way from the selected images of the gallery to a cohort of all images like them.
+// The way from the selected images of Browse to a cohort of all images like them.
 
-import { byId } from "../dom.js";
-import { limit } from "../gallery/selection_bar.js";
+import { limited } from "../browse/selection_bar.js";
 import { addPart } from "../page_parts.js";
+import { tr } from "../translate.js";
 import { MOST, openCohorts } from "./start_cohort.js";
 
-function select(selection) {
-  limit(byId("find-all"), selection.size, MOST);
+/** The button of the bar of the selection. */
+function selection(now, chosen) {
+  const begin = () => openCohorts({ collection: now.facts.several ? now.facts.collection : "", relevant: chosen(), irrelevant: [], where: [] });
+  return limited(now, MOST, tr("Find all of these …"), begin, { id: "find-all" });
 }
 
-function install({ chosen }) {
-  byId("find-all").addEventListener("click", () => {
-    openCohorts({ collection: byId("gallery").dataset.collection, relevant: chosen(), irrelevant: [], where: [] });
-  });
-}
-
-addPart({ select, install });
+addPart({ selection });

@@ -1,205 +1,185 @@
 // The page of a cohort: rounds of judgements, progress, changing and deleting it.
 
-import { request } from "../api.js";
-import { byId } from "../dom.js";
-import "../theme.js";
+import { fetchJson, jsonBody, request } from "../api.js";
+import { card } from "../card.js";
+import { attempt, problemBox } from "../list_page.js";
+import { state, update } from "../page_state.js";
+import { lookCloser } from "../saved/closer_look.js";
+import { changeForm, deleteButton } from "../saved/own.js";
+import { apiAddress, savedFacts, searchAddress } from "../saved/saved_words.js";
 import { tr, trn } from "../translate.js";
-import { card, moveFocus, showMarks } from "./batch_grid.js";
-import { drawCurve } from "./curve.js";
-import * as deleteCohort from "./delete_cohort.js";
-import * as foundImages from "./found_images.js";
-import { Judgements } from "./judgements.js";
+import { html, nothing, repeat } from "../vendor/lit.js";
+import { curvePoints, foundAfter } from "./curve.js";
+import { asList, filled, judged, stepped } from "./judgements.js";
 
-const { cohort: id, mine } = byId("cohort").dataset;
-const address = `/v1/cohorts/${encodeURIComponent(id)}`;
-let history = byId("cohort").dataset.history; // "1" or "0" for each judged image
-let judgements = new Judgements([]);
-let busy = false;
-
-function send(path, body, method = "POST") {
-  const options = body ? { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) } : { method };
-  return request(`${address}${path}`, options);
-}
-
-/** Run an action with the buttons disabled; shows its error. */
-async function attempt(action) {
-  if (busy) return;
-  busy = true;
-  byId("problem").hidden = true;
-  showButtons();
-  try {
-    await action();
-  } catch (error) {
-    byId("problem").querySelector("p").textContent = error.message;
-    byId("problem").hidden = false;
-  } finally {
-    busy = false;
-    showButtons();
-  }
-}
-
-function showButtons() {
-  if (mine === undefined) return;
-  for (const name of ["all-relevant", "all-irrelevant"]) byId(name).disabled = busy || judgements.size === judgements.ids.length;
-  byId("next").disabled = busy || !judgements.size;
-  byId("undo").disabled = busy || (!judgements.size && history.length <= 1);
-}
-
+const SHOWN = 480; // images found
+const FORMATS = { csv: "csv", dicom: tr("DICOM UIDs (JSON)"), monai: "MONAI Label", coco: "COCO", "label-studio": "Label Studio" };
+const STATES = { 1: tr("belongs"), 0: tr("not judged"), "-1": tr("does not belong") };
 const ADVICE = {
   "nearly complete": tr("Nearly complete: more than 90 % are probably found. Go on if each one counts."),
   complete: tr("You can stop: at least 95 % are probably found."),
 };
 
-function showEstimate(estimate) {
-  const { found, judged, missing, missing_low: low, missing_high: high } = estimate;
-  byId("found").textContent = found;
-  byId("found-words").textContent = trn("found, {count} image judged", "found, {count} images judged", judged);
-  const total = Math.round(found + missing);
-  const words = tr("About {missing} of {total} are missing ({low} to {high}).", { missing: Math.round(missing), total, low, high });
-  byId("missing").textContent = words;
-  if (mine !== undefined) byId("missing-above").textContent = words;
-  const percent = (value) => Math.round(100 * value);
-  byId("recall").textContent = tr("{recall} % found ({low} to {high} %)", {
-    recall: percent(estimate.recall),
-    low: percent(estimate.recall_low),
-    high: percent(estimate.recall_high),
-  });
-  byId("advice").hidden = !ADVICE[estimate.advice];
-  byId("advice").textContent = ADVICE[estimate.advice] ?? "";
-  drawCurve(byId("curve"), history, { low: found + low, expected: found + missing, high: found + high });
-}
+/** The state of the page at first. */
+export const begin = (facts) => ({
+  kind: "cohorts",
+  saved: facts.cohort,
+  history: facts.history, // "1" or "0" for each judged image
+  batch: null, // images to judge
+  marks: new Map(),
+  images: null, // that were found, the latest first, once they are asked for
+  estimate: null,
+});
+
+const address = (part) => apiAddress("cohorts", state.saved.id, part);
+const send = (part, body) => request(address(part), body ? jsonBody(body) : { method: "POST" });
+const digits = (images) => images.map(({ relevant }) => (relevant ? "1" : "0")).join("");
+const ids = () => state.batch.map(({ image_id }) => image_id);
+
+/** Run an action that ends with another batch or estimate, one at a time. */
+const act = (action) => (state.busy ? null : attempt(action));
 
 async function readImages() {
-  const { images } = await (await request(address, {})).json();
-  history = images.map(({ relevant }) => (relevant ? "1" : "0")).join("");
-  return images;
+  const { images } = await fetchJson(address("?cards=true"));
+  update({ history: digits(images), ...(state.images && { images: images.filter(({ relevant }) => relevant).slice(-SHOWN).reverse() }) });
 }
 
-/** Load the images found, if they are shown. */
+async function readBatch() {
+  const { items, estimate } = await fetchJson(address("/batch?cards=true"), { method: "POST" });
+  update({ batch: items, estimate, marks: new Map(), said: trn("{count} image to judge", "{count} images to judge", items.length) });
+  if (state.images) await readImages();
+}
+
 async function showFound() {
-  const section = byId("found-images");
-  if (section.open) foundImages.show(section.querySelector("ul"), await readImages(), mine !== undefined);
+  update({ images: state.images ?? [] });
+  await readImages();
+  update({ estimate: await fetchJson(address("/estimate")) });
 }
 
-/** Judge an image that was found as one that does not belong. */
-function takeOut(image) {
-  attempt(async () => {
-    await send("/judgements", { judgements: [{ image_id: image, relevant: false }] });
-    await showFound();
-    await readEstimate();
-  });
-}
+/** Load what is judged next, or for others what was found. */
+export const start = () => attempt(state.saved.mine ? readBatch : showFound);
 
-async function readEstimate() {
-  showEstimate(await (await request(`${address}/estimate`, {})).json());
-}
-
-async function showBatch() {
-  byId("grid").setAttribute("aria-busy", "true");
-  const { items, estimate } = await (await send("/batch")).json();
-  judgements = new Judgements(items.map(({ image_id }) => image_id));
-  byId("grid").replaceChildren(...items.map((item, index) => card(item, index + 1)));
-  byId("grid").removeAttribute("aria-busy");
-  byId("finished").hidden = items.length > 0;
-  showMarks(byId("grid"), judgements);
-  showEstimate(estimate);
-  await showFound();
-  byId("status").textContent = trn("{count} image to judge", "{count} images to judge", items.length);
-}
-
-function focusFirst() {
-  byId("grid").querySelector("[data-step]")?.focus();
-  scrollTo(0, 0);
-}
+const pictureAt = (index) => document.querySelectorAll("#grid .card")[index];
 
 function next() {
-  const list = judgements.list();
-  if (!list.length) return;
-  attempt(async () => {
-    await send("/judgements", { judgements: list });
-    history += list.map(({ relevant }) => (relevant ? "1" : "0")).join("");
-    await showBatch();
-    focusFirst();
+  const judgements = asList(state.marks, ids());
+  if (!judgements.length) return;
+  act(async () => {
+    await send("/judgements", { judgements });
+    update({ history: state.history + digits(judgements) });
+    await readBatch();
+    pictureAt(0)?.focus();
+    scrollTo(0, 0);
   });
 }
 
 /** Take back the marks of this batch, or the judgements of the last one. */
 function undo() {
-  if (judgements.size) {
-    judgements = new Judgements(judgements.ids);
-    changed();
-    return;
-  }
-  attempt(async () => {
+  if (state.marks.size) return update({ marks: new Map() });
+  act(async () => {
     await send("/undo");
     await readImages();
-    await showBatch();
+    await readBatch();
   });
 }
 
-function changed() {
-  showMarks(byId("grid"), judgements);
-  showButtons();
-}
-
-function onClick({ target }) {
-  const image = target.closest("[data-image]")?.dataset.image;
-  const mark = target.closest("[data-relevant]");
-  if (mark) judgements.mark(image, mark.dataset.relevant === "true");
-  else if (target.closest("[data-step]")) judgements.step(image);
-  else return;
-  changed();
-}
+/** Judge an image that was found as one that does not belong. */
+const takeOut = (hit) =>
+  act(async () => {
+    await send("/judgements", { judgements: [{ image_id: hit.image_id, relevant: false }] });
+    await showFound();
+  });
 
 function onKey(event) {
-  const entry = event.target.closest?.("[data-image]");
-  if (!entry || event.ctrlKey || event.metaKey || event.altKey) return;
-  const key = event.key.toLowerCase();
-  if (key === "y" || key === "n") {
-    judgements.mark(entry.dataset.image, key === "y");
-    entry.nextElementSibling?.querySelector("[data-step]").focus();
-    changed();
-  } else if (event.key === "Enter") next();
-  else if (!moveFocus(byId("grid"), entry, event.key)) return;
+  const cards = [...event.currentTarget.querySelectorAll(".card")];
+  const at = cards.indexOf(event.target.closest("li")?.querySelector(".card"));
+  if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+  const second = cards.findIndex((each) => each.offsetTop !== cards[0].offsetTop);
+  const columns = second < 0 ? cards.length : second;
+  const go = (step) => () => cards[at + step]?.focus();
+  const mark = (value) => () => {
+    update({ marks: judged(state.marks, ids()[at], value) });
+    cards[at + 1]?.focus();
+  };
+  const actions = { ArrowLeft: go(-1), ArrowRight: go(1), ArrowUp: go(-columns), ArrowDown: go(columns), Enter: next, y: mark(1), n: mark(-1), o: () => lookCloser(state.batch, at, state.facts.collection) };
+  const action = actions[event.key.length > 1 ? event.key : event.key.toLowerCase()];
+  if (!action) return;
   event.preventDefault();
+  action();
 }
 
-const showAll = () =>
-  attempt(async () => {
-    await showFound();
-    await readEstimate();
-  });
-
-function installJudging() {
-  byId("found-images").addEventListener("toggle", () => attempt(showFound));
-  byId("found-images").addEventListener("click", ({ target }) => {
-    const image = target.closest("[data-remove]")?.dataset.remove;
-    if (image) takeOut(image);
-  });
-  byId("grid").addEventListener("click", onClick);
-  byId("grid").addEventListener("keydown", onKey);
-  byId("next").addEventListener("click", next);
-  byId("undo").addEventListener("click", undo);
-  for (const [name, relevant] of [["all-relevant", true], ["all-irrelevant", false]]) {
-    byId(name).addEventListener("click", () => {
-      judgements.fill(relevant);
-      changed();
-    });
-  }
-  byId("edit").addEventListener("submit", (event) => {
-    event.preventDefault();
-    const change = { title: byId("cohort-title").value, note: byId("cohort-note").value, shared: byId("cohort-shared").checked };
-    attempt(async () => {
-      const { title } = await (await send("", change, "PATCH")).json();
-      byId("title").textContent = title;
-      byId("status").textContent = tr("Saved");
-    });
-  });
+function toJudge(hit, { marks, facts }) {
+  const value = marks.get(hit.image_id) ?? 0;
+  const actions = { open: ({ image_id: id }) => update({ marks: stepped(state.marks, id) }), mark: ({ image_id: id }, chosen) => update({ marks: judged(state.marks, id, chosen) }) };
+  return html`<li class=${{ 1: "liked", "-1": "unliked" }[value] ?? ""}>${card(hit, { href: searchAddress(hit.image_id, facts.collection), marked: value, over: html`<span class="unseen">${STATES[value]}</span>`, actions })}</li>`;
 }
 
-const start = () => (mine === undefined ? showAll() : attempt(showBatch));
-byId("retry").addEventListener("click", start);
-byId("delete")?.addEventListener("click", () => deleteCohort.ask({ id, title: byId("title").textContent }, () => location.assign("/cohorts")));
-deleteCohort.install();
-if (mine !== undefined) installJudging();
-start();
+function batch(now) {
+  const { batch: items, marks, busy, history, estimate } = now;
+  const isFull = !items || marks.size === items.length;
+  const button = (id, words, isOff, action, kind = "") => html`<button class=${`button small ${kind}`} type="button" id=${id} ?disabled=${busy || isOff} @click=${action}>${words}</button>`;
+  return html`<div class="cohort-bar">
+      <div><h2 id="batch-title">${tr("Do these belong to the cohort?")}</h2><p class="hint missing-above" aria-hidden="true">${estimate ? missing(estimate) : ""}</p></div>
+      <div class="buttons">
+        ${button("all-relevant", tr("The others belong"), isFull, () => update({ marks: filled(state.marks, ids(), 1) }))}
+        ${button("all-irrelevant", tr("The others do not"), isFull, () => update({ marks: filled(state.marks, ids(), -1) }))}
+        ${button("undo", tr("Undo"), !marks.size && history.length <= 1, undo)}
+        ${button("next", tr("Next images"), !marks.size, next, "primary")}
+      </div>
+    </div>
+    <p class="hint">${tr("Arrow keys move, Y belongs, N does not, O enlarges, Enter goes on. Images that you leave open come again.")}</p>
+    <ul class="grid judging" id="grid" role="list" aria-labelledby="batch-title" aria-busy=${busy ? "true" : nothing} @keydown=${onKey}>${repeat(items ?? [], ({ image_id: id }) => id, (hit) => toJudge(hit, now))}</ul>
+    ${items && !items.length ? html`<section class="state" id="finished"><h2>${tr("All images are judged")}</h2></section>` : nothing}`;
+}
+
+function found({ saved, images, facts }) {
+  const shown = images ?? [];
+  const remove = (hit) => html`<button class="button small" type="button" aria-label=${tr("Does not belong")} title=${tr("Does not belong")} @click=${() => takeOut(hit)}>✕</button>`;
+  const entry = (hit, index) => html`<li>${card(hit, { href: searchAddress(hit.image_id, facts.collection), actions: { open: () => lookCloser(shown, index, facts.collection) }, below: saved.mine && shown.length > 1 ? remove(hit) : nothing })}</li>`;
+  return html`<details class="cohort-found" id="found-images" ?open=${!saved.mine} @toggle=${({ target }) => target.open ? state.images ?? attempt(showFound) : update({ images: null })}>
+    <summary>${tr("Images found")}</summary><ul class="grid" role="list">${repeat(shown, ({ image_id: id }) => id, entry)}</ul></details>`;
+}
+
+const missing = ({ found: count, missing: left, missing_low: low, missing_high: high }) => tr("About {missing} of {total} are missing ({low} to {high}).", { missing: Math.round(left), total: Math.round(count + left), low, high });
+
+/** The curve of a history, and the estimated number of all with its interval {low, expected, high}. */
+function curve(history, total) {
+  const [width, height, inset] = [280, 140, 8];
+  const { line, level } = curvePoints(foundAfter(history), { width, height, inset, top: Math.min(total.high, 2 * total.expected) });
+  const [high, low, expected] = [total.high, total.low, total.expected].map(level);
+  return html`<svg viewBox="0 0 280 140" role="img" aria-labelledby="curve-words">
+    <rect class="interval" x=${inset} width=${width - 2 * inset} y=${high} height=${Math.max(low - high, 1)}></rect>
+    <line class="expected" x1=${inset} x2=${width - inset} y1=${expected} y2=${expected}></line>
+    <polyline class="found" points=${line}></polyline></svg>`;
+}
+
+function progress({ estimate, history }) {
+  if (!estimate) return nothing;
+  const { found: count, judged: seen, missing: left, missing_low: low, missing_high: high } = estimate;
+  const [recall, least, most] = [estimate.recall, estimate.recall_low, estimate.recall_high].map((value) => Math.round(100 * value));
+  return html`<p class="cohort-count"><strong id="found">${count}</strong> ${trn("found, {count} image judged", "found, {count} images judged", seen)}</p>
+    <p id="missing" role="status">${missing(estimate)}</p>
+    <p>${tr("{recall} % found ({low} to {high} %)", { recall, low: least, high: most })}</p>
+    <figure class="cohort-curve">${curve(history, { low: count + low, expected: count + left, high: count + high })}<figcaption class="hint" id="curve-words">${tr("Images found, by the number of images judged")}</figcaption></figure>
+    ${ADVICE[estimate.advice] ? html`<p class="warning" id="advice">${ADVICE[estimate.advice]}</p>` : nothing}`;
+}
+
+/** The page of a state. */
+export function draw(now) {
+  const { saved, facts } = now;
+  return html`<div class="saved-sheet">
+      <h1>${saved.title}</h1>
+      <p class="hint">${[savedFacts(saved, facts.several), ...saved.where].join(" · ")}</p>
+      ${problemBox()}
+      ${saved.mine ? batch(now) : nothing}
+      ${found(now)}
+    </div>
+    <aside class="saved-tools" aria-label=${tr("Progress")}>
+      <h2>${tr("Progress")}</h2>
+      ${progress(now)}
+      <section><h2>${tr("Export")}</h2><div class="buttons">${Object.entries(FORMATS).map(([format, words]) => html`<a class="button small" href=${address(`/export?format=${format}`)} download>${words}</a>`)}</div></section>
+      ${changeForm(now)}
+      ${!saved.mine && saved.note ? html`<section><h2>${tr("Note")}</h2><p class="note">${saved.note}</p></section>` : nothing}
+      ${deleteButton("cohorts", saved, facts, () => location.assign("/saved#cohorts"))}
+    </aside>`;
+}

@@ -1,4 +1,4 @@
-// The curve of images found by images judged, as points of an SVG.
+// The curve of images found by images judged.
 
 const MOST = 200; // points
 
@@ -18,23 +18,4 @@ export function curvePoints(counts, { width, height, inset, top }) {
   const x = (index) => inset + (index / last) * (width - 2 * inset);
   const y = (count) => height - inset - (count / most) * (height - 2 * inset);
   return { line: kept.map(([index, count]) => `${x(index).toFixed(1)},${y(count).toFixed(1)}`).join(" "), level: (count) => y(Math.min(count, most)) };
-}
-
-function shape(tag, attributes) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  return node;
-}
-
-/** Draw the curve of a history, and the estimated number of all with its interval {low, expected, high}. */
-export function drawCurve(svg, history, total) {
-  const counts = foundAfter(history);
-  const box = { width: 280, height: 140, inset: 8, top: Math.min(total.high, 2 * total.expected) };
-  const { line, level } = curvePoints(counts, box);
-  const [high, low] = [level(total.high), level(total.low)];
-  svg.replaceChildren(
-    shape("rect", { class: "interval", x: box.inset, width: box.width - 2 * box.inset, y: high, height: Math.max(low - high, 1) }),
-    shape("line", { class: "expected", x1: box.inset, x2: box.width - box.inset, y1: level(total.expected), y2: level(total.expected) }),
-    shape("polyline", { class: "found", points: line }),
-  );
 }

@@ -1,38 +1,45 @@
-// Images that a cohort begins with, handed from the search page or the gallery to the page of cohorts, in this tab.
+// The dialog that begins a cohort with images that the search page or the gallery has chosen.
 
-const KEY = "cohort-start";
+import { addressIn, fetchJson, imageAddress, jsonBody } from "../api.js";
+import { pageAddress } from "../saved/saved_words.js";
+import { tr } from "../translate.js";
+import { html, nothing, render } from "../vendor/lit.js";
+
+const SHOWN = 8; // pictures of images that a cohort begins with
 export const MOST = 1000; // images of a request
 
-/** Keep {collection, relevant, irrelevant, where} for the page of cohorts; false if storage is disabled. */
-export function keepStart(start, storage = globalThis.sessionStorage) {
-  try {
-    storage.setItem(KEY, JSON.stringify(start));
-  } catch {
-    return false;
-  }
-  return true;
+let place = null;
+
+function draw(start, { problem = "", busy = false } = {}) {
+  const { collection, relevant, irrelevant, where } = start;
+  const begin = async (event) => {
+    event.preventDefault();
+    const { title, shared } = event.target.elements;
+    draw(start, { busy: true });
+    try {
+      const { id } = await fetchJson(addressIn("", "cohorts", { collection }), jsonBody({ title: title.value, shared: shared.checked, relevant, irrelevant, where }));
+      location.assign(pageAddress("cohorts", id));
+    } catch (error) {
+      draw(start, { problem: error.message });
+    }
+  };
+  const film = (id) => html`<li class="film"><img src=${imageAddress(collection, id, "/thumbnail")} alt="" /></li>`;
+  render(html`<dialog class="help" id="begin" aria-labelledby="begin-heading"><form class="case-form" @submit=${begin}>
+    <h2 id="begin-heading">${tr("Find all of these")}</h2>
+    <p class="hint">${tr("Begins with {relevant} images that belong and {others} that do not.", { relevant: relevant.length, others: irrelevant.length })}</p>
+    <ul class="begin-images" role="list">${relevant.slice(0, SHOWN).map(film)}</ul>
+    <div class="field"><label for="begin-title">${tr("Title of the cohort")}</label><input type="text" id="begin-title" name="title" maxlength="200" required autocomplete="off" autofocus /></div>
+    <label class="check" for="begin-shared"><input type="checkbox" id="begin-shared" name="shared" /> ${tr("Others who may use the collection can see it")}</label>
+    ${problem ? html`<p class="problem" role="alert">${problem}</p>` : nothing}
+    <div class="buttons">
+      <button class="button primary" type="submit" id="begin-confirm" ?disabled=${busy}>${tr("Begin")}</button>
+      <button class="button" type="button" @click=${({ target }) => target.closest("dialog").close()}>${tr("Cancel")}</button>
+    </div></form></dialog>`, place);
 }
 
-/** What was kept, once; null if there is nothing. */
-export function keptStart(storage = globalThis.sessionStorage) {
-  try {
-    const start = JSON.parse(storage.getItem(KEY) ?? "null");
-    return start?.relevant?.length ? start : null;
-  } catch {
-    return null;
-  }
-}
-
-/** Forget what was kept. */
-export function forgetStart(storage = globalThis.sessionStorage) {
-  try {
-    storage.removeItem(KEY);
-  } catch {
-    // nothing was kept
-  }
-}
-
-/** Keep the start and open the page of cohorts. */
+/** Ask for the title of a cohort that begins with {collection, relevant, irrelevant, where}, and open its page. */
 export function openCohorts(start) {
-  if (keepStart(start)) location.assign("/cohorts");
+  place ??= document.body.appendChild(document.createElement("div"));
+  draw(start);
+  place.firstElementChild.showModal();
 }

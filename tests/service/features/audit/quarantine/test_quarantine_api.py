@@ -40,7 +40,7 @@ def test_an_image_with_text_is_kept_out_until_it_is_released(client: FlaskClient
     assert item["image_id"] == image
     assert "text" in item["findings"]
     assert client.get(f"{QUARANTINE}/{image}/thumbnail").data.startswith(b"\xff\xd8")
-    assert client.get("/quarantine").status_code == 200
+    assert client.get("/quarantine").headers["Location"] == "/quality#quarantine"
     assert client.post(f"{QUARANTINE}/{image}/release").status_code == 204
     assert client.get(QUARANTINE).json["items"] == []
     assert "intake" not in client.get(f"/v1/images/{image}").json["labels"]

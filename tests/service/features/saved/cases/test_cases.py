@@ -22,7 +22,7 @@ from service.features.saved.erase import erase_saved
 from service.features.saved.messages import CaseSearch, NewCase
 from service.state.database import open_state
 from tests.service import wards
-from tests.service.conftest import command, problem
+from tests.service.conftest import command, facts_of, problem
 from tests.service.wards import Ward
 
 
@@ -379,11 +379,16 @@ def test_an_upload_has_the_patient_of_its_header_and_the_content_of_its_file(war
 
 
 def test_the_page_of_a_case(client: FlaskClient, ids: list[str]) -> None:
-    saved = save(client, new_case(ids, title="A <b>", note="x"))
-    page = client.get(f"/cases/{saved['id']}")
+    saved = save(client, new_case(ids, title="A <b>'", note="x"))
+    page = client.get(f"/saved/cases/{saved['id']}")
     assert page.status_code == 200
-    assert '<h1 id="title">A &lt;b&gt;</h1>' in page.text
-    gone = client.get("/cases/0123456789abcdef")
+    assert "<title>A &lt;b&gt;&#39; · cbir</title>" in page.text
+    facts = facts_of(page.text)
+    assert facts["case"] == client.get(f"/v1/cases/{saved['id']}").json
+    shown = facts["images"][facts["case"]["answers"][0]["image_id"]]
+    assert shown["card"]["finding"] in ("even", "odd")
+    assert shown["links"]["thumbnail"].startswith("/v1/")
+    gone = client.get("/saved/cases/0123456789abcdef")
     assert (gone.status_code, gone.mimetype) == (404, "text/html")
     assert "collection" not in gone.text.lower().split("<main")[1].split("</main")[0]
 

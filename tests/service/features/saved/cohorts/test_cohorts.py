@@ -25,7 +25,7 @@ from service.features.saved.cohorts import tables as saved_cohorts
 from service.features.saved.erase import erase_saved
 from service.state.database import open_state
 from tests.service import wards
-from tests.service.conftest import problem
+from tests.service.conftest import facts_of, problem
 from tests.service.wards import HIDDEN, VISIBLE, Ward
 
 
@@ -73,6 +73,22 @@ def test_rounds_until_all_images_are_judged(client: FlaskClient, ids: list[str])
     assert (estimate["recall"], estimate["advice"]) == (1.0, "complete")
     images = client.get(f"/v1/cohorts/{cohort}").json["images"]
     assert {image["image_id"]: image["relevant"] for image in images} == {each: each in even for each in ids}
+
+
+def test_images_have_cards_where_they_are_asked_for(client: FlaskClient, ids: list[str]) -> None:
+    cohort = begin(client, ids[:1])["id"]
+    plain, carded = (client.post(f"/v1/cohorts/{cohort}/batch{query}") for query in ("", "?cards=true"))
+    assert {item["card"] for item in plain.json["items"]} == {None}
+    assert all(item["card"]["finding"] == item["labels"]["label"] for item in carded.json["items"])
+    (image,) = client.get(f"/v1/cohorts/{cohort}?cards=true").json["images"]
+    assert image["card"]["finding"] == "even"
+
+
+def test_the_page_of_a_cohort(client: FlaskClient, ids: list[str]) -> None:
+    cohort = begin(client, ids[:2], irrelevant=ids[2:3])
+    facts = facts_of(client.get(f"/saved/cohorts/{cohort['id']}").text)
+    assert (facts["cohort"], facts["history"]) == (cohort, "110")
+    assert client.get("/saved/cohorts/0123456789abcdef").status_code == 404
 
 
 def test_a_batch_has_no_judged_image_and_comes_again_until_it_is_judged(

@@ -1,0 +1,99 @@
+// The page of what is wrong with a collection: findings of its audit, which runs as a job, and images in quarantine.
+
+import "../shell.js";
+import { addressIn, fetchJson, jsonBody, request } from "../api.js";
+import { attempt, problemBox, tabs } from "../list_page.js";
+import { state, subscribe, update } from "../page_state.js";
+import { tr } from "../translate.js";
+import { html, nothing, render } from "../vendor/lit.js";
+import { findings } from "./findings.js";
+import * as quarantine from "./quarantine.js";
+
+const POLL_MS = 1000;
+
+const main = document.getElementById("quality");
+const facts = JSON.parse(main.dataset.facts);
+
+Object.assign(state, {
+  facts, // {collection, in_links, collections, label_keys, may_release}
+  tab: location.hash.slice(1),
+  label: facts.chosen, // the label to check
+  split: "",
+  audit: null, // the latest one, {changed, corrected} since
+  corrected: {},
+  decided: new Map(), // on suspects, by image: {words, isDone}
+  running: null, // {job, done} of the audit that runs
+  isRead: false,
+  quarantined: null, // {items, next} once they are asked for
+  problem: null,
+});
+
+/** A key of the audit that is shown, so that the next one looks for the same. */
+const known = (key, other) => (facts.label_keys.includes(key) ? key : other);
+
+async function read() {
+  const { state: phase, job, done, error, audit, changed, corrected } = await fetchJson(addressIn(facts.in_links, "audit"));
+  const running = phase === "computing" ? { job, done } : null;
+  const isNew = audit && audit.read_at !== state.audit?.read_at; // else what was decided on the page stays
+  const chosen = { decided: new Map(), label: known(audit?.labels?.key, state.label), split: known(audit?.leaks?.key, state.split) };
+  update({ ...(isNew && chosen), running, audit, changed, corrected, isRead: true });
+  if (phase === "failed") update({ problem: { message: tr("The last audit failed: {reason}", { reason: error ?? "" }), again: load } });
+  if (running) setTimeout(load, POLL_MS);
+}
+
+const load = () => attempt(read);
+
+function begin(event) {
+  event.preventDefault();
+  const { label, split } = state;
+  attempt(async () => {
+    await request("/v1/audit", jsonBody({ label: label || null, split: split || null, ...(facts.in_links && { collection: facts.in_links }) }));
+    await read();
+  });
+}
+
+const cancel = () => attempt(() => request(`/v1/jobs/${encodeURIComponent(state.running.job)}/cancel`, { method: "POST" }));
+
+function field(name, words, keys) {
+  const option = (value, text) => html`<option value=${value} .selected=${value === state[name]}>${text}</option>`;
+  return html`<div class="field"><label for=${name}>${words}</label><select id=${name} autocomplete="off" @change=${({ target }) => update({ [name]: target.value })}>${option("", tr("no label"))}${keys.map((key) => option(key, key))}</select></div>`;
+}
+
+function head({ running, audit, changed, isRead, busy }) {
+  const made = audit && tr("{images} images, {date} UTC.", { images: audit.images, date: audit.read_at.slice(0, 16).replace("T", " ") });
+  return html`<form class="audit-form" id="start" @submit=${begin}>
+      ${field("label", tr("Label to check"), facts.label_keys)}${field("split", tr("Label of the split"), facts.label_keys)}
+      <button class="button primary" type="submit" id="run" ?disabled=${running || (busy && !isRead)}>${tr("Start an audit")}</button>
+    </form>
+    <p class="hint" id="made" role="status">${audit ? made : isRead && !running ? tr("There has been no audit of this collection.") : ""} ${audit && changed ? tr("The collection has changed since.") : ""}</p>
+    ${running ? html`<div class="progress-line" id="progress-line"><span id="progress-text" role="status">${tr("The audit is running.")}</span>
+      <progress max="1000" .value=${running.done} aria-labelledby="progress-text"></progress>
+      <button class="button" type="button" @click=${cancel}>${tr("Cancel")}</button></div>` : nothing}`;
+}
+
+/** All tabs of a state: findings of the audit, and the quarantine. */
+const tabsOf = (now) => [
+  ...(now.audit ? findings(now) : [{ name: "audit", title: tr("Audit"), show: () => nothing }]),
+  ...(facts.may_release ? [{ name: "quarantine", title: tr("Quarantine"), show: quarantine.draw }] : []),
+];
+
+function draw(now) {
+  const all = tabsOf(now);
+  const tab = all.find(({ name }) => name === now.tab) ?? all[0];
+  const others = facts.collections.filter((name) => name !== facts.collection);
+  return html`<div class="quality-head"><h1>${tr("Quality")} · ${facts.collection}</h1>${others.map((name) => html`<a href=${`/quality?${new URLSearchParams({ collection: name })}`}>${name}</a>`)}</div>
+    ${tabs(tr("Findings"), all, tab.name)}
+    ${tab.name === "quarantine" ? nothing : head(now)}
+    ${problemBox()}
+    <section id="panel" aria-labelledby=${`tab-${tab.name}`}>${tab.show(now)}</section>`;
+}
+
+function openTab() {
+  update({ tab: location.hash.slice(1) });
+  if (state.tab === "quarantine" && facts.may_release && !state.quarantined) quarantine.load();
+}
+
+subscribe((now) => render(draw(now), main));
+addEventListener("hashchange", openTab);
+openTab();
+load();

@@ -1,0 +1,77 @@
+// The points of the map, as the service has them, and which of them the page shows.
+
+import { load } from "../browse/requests.js";
+import { MOST_HITS, readArea } from "./area.js";
+import { counted, meeting, ordered } from "./matching.js";
+import { PointGrid } from "./point_grid.js";
+
+const POLL_MS = 1000;
+const NONE = { ids: [], x: new Float32Array(), y: new Float32Array(), all: [], grid: null, generation: null };
+
+const labels = new Map(); // promises by key
+let loading = null;
+let progress = () => {}; // is told of each answer
+
+export let points = NONE;
+
+/** Call onProgress({phase, done, total, newer}) for each answer. */
+export const watch = (onProgress) => (progress = onProgress);
+
+/** Load the map; until there is one, ask again. */
+export function loadPoints(anew = false) {
+  if (anew || !loading) {
+    loading = loadAll();
+    loading.catch(() => (loading = null));
+  }
+  return loading;
+}
+
+async function loadAll() {
+  for (;;) {
+    const { state: phase, reason, job, done, total, ids, x, y, generation } = await load("map");
+    if (!["ready", "computing"].includes(phase)) throw new Error(reason);
+    if (phase === "ready") {
+      labels.clear();
+      points = { ids, x: Float32Array.from(x), y: Float32Array.from(y), all: [...ids.keys()], generation };
+      points.grid = new PointGrid(points.x, points.y);
+    }
+    progress({ phase, done, total, newer: Boolean(job) });
+    if (phase === "ready") return;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+/** The values of a label {values, codes}, a code for each point; -1, and all of key "", without it. */
+export async function labelsOf(key) {
+  if (!key) return { values: [], codes: points.all.map(() => -1) };
+  if (!labels.has(key)) {
+    labels.set(key, load(`map/labels/${encodeURIComponent(key)}`));
+    labels.get(key).catch(() => labels.delete(key));
+  }
+  const answer = await labels.get(key);
+  if (answer.generation === points.generation) return answer;
+  await loadPoints(true); // the collection has changed in between
+  return labelsOf(key);
+}
+
+/** The points within the area of an address, if it has one, that meet conditions. */
+export function chosenPoints(where, area) {
+  const outline = readArea(area);
+  return meeting(outline.length ? points.grid.within(outline) : points.all, where, labelsOf);
+}
+
+/** The images of an area, for the list: their ids in an order, and the values of a label among them. */
+export const imagesIn = (area) => ({
+  ids: async (where, sort) => (await ordered(await chosenPoints(where, area), sort, labelsOf)).map((point) => points.ids[point]),
+  values: async (key, where, limit) => counted(await chosenPoints(where, area), await labelsOf(key), limit),
+});
+
+/** The places {query, hits} of a query and results that an address names; images that are gone are left out. */
+export async function placesOf({ image, hits }) {
+  const named = [...new Set([image, ...(hits ?? "").split(",")].filter(Boolean))].slice(0, MOST_HITS + 1);
+  const known = named.length ? (await load("images/records", {}, undefined, { ids: named })).items.map((item) => item.image_id) : [];
+  if (!known.length) return { query: null, hits: [] };
+  const { items, query } = await load("map/places", {}, undefined, { ids: known });
+  const own = items.find((item) => item.image_id === image);
+  return { query: image ? (own ?? null) : query, hits: items.filter((item) => item !== own) };
+}

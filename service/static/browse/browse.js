@@ -1,0 +1,152 @@
+// Browse: all images of a collection, to filter, look at, select, label, delete and export. Features add to it what stands beside the grid.
+
+import "../shell.js";
+import { callParts } from "../page_parts.js";
+import { state, subscribe, update } from "../page_state.js";
+import { tr, trn } from "../translate.js";
+import { html, nothing, render } from "../vendor/lit.js";
+import { read, toggle } from "./conditions.js";
+import { saveAllRecords, saveTable } from "./export_files.js";
+import { facets } from "./facets.js";
+import { cards, measure, tiles } from "./grid.js";
+import { largeView } from "./large_view.js";
+import { attempt, change, emptyList, more, moreCards, readAddress, reload, show } from "./listing.js";
+import { MAX_SET } from "./requests.js";
+import { dialogs, selectionBar } from "./selection_bar.js";
+
+const page = document.getElementById("browse");
+
+Object.assign(state, {
+  facts: { ...JSON.parse(page.dataset.facts), views: JSON.parse(page.dataset.views ?? "null") }, // what the service says of the collection, and names of views
+  ...read(location.search), // where, sort, view, study, series, and others: those of features
+  ...emptyList(), // pages and what is selected of them, or cards
+  keys: null, // all labels of the collection
+  opened: null, // set of keys whose values are shown
+  values: new Map(), // by key
+  limits: new Map(), // number of values that are shown, by key
+  large: null, // what the dialog shows
+  dialog: null, // id of another one that is open
+  label: { key: "", value: "" }, // that is typed
+  done: "",
+});
+
+function views({ facts, view }) {
+  if (!facts.views) return nothing;
+  const choose = (name) => change({ view: name, study: "", series: "", others: { ...state.others, area: "" } });
+  return html`<fieldset class="switch" id="views"><legend class="unseen">${tr("Show")}</legend>${Object.entries(facts.views).map(([name, title]) => html`<label><input type="radio" name="view" value=${name} .checked=${name === view} @change=${() => choose(name)} /><span>${title}</span></label>`)}</fieldset>`;
+}
+
+function sorting({ sort, keys }) {
+  const option = (value, title) => html`<option value=${value} .selected=${value === sort}>${title}</option>`;
+  return html`<select id="sort" aria-label=${tr("Sort")} autocomplete="off" @change=${({ target }) => change({ sort: target.value })}>
+    ${option("newest", tr("Newest first"))}${option("oldest", tr("Oldest first"))}
+    <optgroup label=${tr("By a label")}>${(keys?.items ?? []).map(({ key }) => html`${option(`label:${key}`, tr("{key}, ascending", { key }))}${option(`-label:${key}`, tr("{key}, descending", { key }))}`)}</optgroup></select>`;
+}
+
+async function exportTable() {
+  const { where, sort } = state;
+  const ids = await state.ids;
+  await saveTable(ids ? { ids, sort } : { where, sort });
+}
+
+const exportRecords = () => saveAllRecords(state.page, (number) => update({ done: trn("{count} image read for the export.", "{count} images read for the export.", number) }));
+
+function selectAll() {
+  state.selection.add(state.pages.ids);
+  update({});
+  document.getElementById("grid").focus();
+}
+
+function imageTools(now) {
+  const { total, others } = now;
+  return html`${sorting(now)}
+    <button class="pill" type="button" popovertarget="all-menu" aria-label=${tr("All that match")}>•••</button>
+    <div class="choices" id="all-menu" popover role="group" aria-label=${tr("All that match")}>
+      <button type="button" id="select-all" title="Ctrl A" @click=${selectAll}>${tr("Select all loaded")}</button>
+      <button type="button" ?disabled=${!total || (others.area && total > MAX_SET)} @click=${() => attempt(exportTable)}>${tr("Export csv")}</button>
+      <button type="button" ?disabled=${!total} @click=${() => attempt(exportRecords)}>${tr("Export JSON")}</button></div>`;
+}
+
+function chips({ where, ...now }) {
+  const remove = (condition) => {
+    change({ where: toggle(where, condition) });
+    (document.querySelector("#chips .pill") ?? document.getElementById("sort")).focus();
+  };
+  const added = callParts("chips", now).filter((chip) => chip !== nothing);
+  if (!where.length && !added.length) return nothing;
+  return html`<ul class="chips" id="chips" role="list" aria-label=${tr("Filters in use")}>${where.map((condition) => html`<li><button class="pill on" type="button" aria-label=${tr("Remove the filter {condition}", { condition })} @click=${() => remove(condition)}>${condition} ×</button></li>`)}${added.map((chip) => html`<li>${chip}</li>`)}</ul>`;
+}
+
+function problemBox({ problem, dialog }) {
+  if (!problem || dialog) return nothing;
+  return html`<section class="state problem" id="problem" role="alert"><h2>${tr("That did not work")}</h2><p>${problem}</p><button class="button" type="button" id="retry" @click=${reload}>${tr("Load again")}</button></section>`;
+}
+
+function rest({ pages, cards: listed, view, busy, where, others }) {
+  const [left, load] = view === "images" ? [!pages.done, more] : [Boolean(listed?.next), moreCards];
+  const isEmpty = !busy && !left && !(view === "images" ? pages.items : (listed?.items ?? [])).length;
+  if (isEmpty) {
+    const isFiltered = where.length || others.area;
+    return html`<section class="state" id="none"><h2>${tr("No images")}</h2>${isFiltered ? html`<button class="button" type="button" id="unfilter" @click=${() => change({ where: [], others: { ...others, area: "" } })}>${tr("Remove all filters")}</button>` : nothing}</section>`;
+  }
+  return html`<p class="further" ?hidden=${busy || !left}><button class="button" type="button" id="load-more" @click=${() => attempt(load)}>${tr("Load more")}</button> ${view === "images" ? tr("{count} loaded", { count: pages.items.length }) : ""}</p>`;
+}
+
+function draw(now) {
+  const { total, view, done } = now;
+  const ofImages = view === "images";
+  const skip = (event) => {
+    event.preventDefault(); // another address would load the images again
+    document.getElementById(ofImages ? "grid" : "cards").focus();
+  };
+  render(html`<a class="skip" id="skip" href="#grid" @click=${skip}>${tr("Skip to the images")}</a>
+    <aside class="facet-column" aria-label=${tr("Filters")}><details class="filters" ?open=${!isNarrow}><summary>${tr("Filters")}</summary>${facets(now)}</details></aside>
+    ${callParts("beside", now)}
+    <div class="stock">
+      <div class="bar"><p class="total" id="total" role="status">${total === null ? "…" : trn("{count} image", "{count} images", total)}</p>
+        ${views(now)}${ofImages ? imageTools(now) : nothing}${callParts("tools", now)}</div>
+      ${chips(now)}
+      <p class="unseen" id="done" role="status">${done}</p>
+      ${problemBox(now)}
+      ${ofImages ? tiles(now) : cards(now)}
+      ${rest(now)}
+      ${selectionBar(now)}
+    </div>
+    ${largeView(now)}${dialogs(now)}`, page);
+  showDialogs(now);
+  measure();
+}
+
+/** Open and close the dialogs as the state has it, after they were drawn. */
+function showDialogs({ large, dialog }) {
+  for (const each of page.querySelectorAll("dialog")) {
+    const isWanted = each.id === "large" ? Boolean(large) : each.id === dialog;
+    if (each.open === isWanted) continue;
+    if (!isWanted) each.close();
+    else {
+      each.showModal();
+      each.querySelector("cbir-viewer")?.stage.focus();
+    }
+  }
+}
+
+let isScheduled = false;
+
+/** Look again which tiles are in sight, once for a frame of the screen. */
+function lookAgain() {
+  if (isScheduled) return;
+  isScheduled = true;
+  requestAnimationFrame(() => {
+    isScheduled = false;
+    measure();
+  });
+}
+
+const isNarrow = matchMedia("(max-width: 900px)").matches; // filters are above the images there
+subscribe(draw);
+addEventListener("scroll", lookAgain, { passive: true });
+addEventListener("popstate", readAddress);
+callParts("install");
+draw(state);
+new ResizeObserver(lookAgain).observe(page.querySelector(".stock"));
+show().finally(() => performance.mark("ready"));

@@ -1,0 +1,66 @@
+// What Browse shows, as conditions on labels, an order and a view; and its address. Without the document.
+
+const FORM = /^([^=!<>]+?)\s*(>=|<=|!=|=|>|<)\s*(.*)$/s;
+const PRESENCE = /^(!?)\s*([^=!<>]+?)\s*\?$/s;
+const OWN = ["collection", "lang", "where", "sort", "view", "study", "series", "chosen"];
+export const VIEWS = ["images", "series", "study"];
+
+/** Split a condition into {key, operator, value}; null for what is none. */
+export function parse(condition) {
+  const [, absent, name] = PRESENCE.exec(condition) ?? [];
+  if (name !== undefined) return { key: name, operator: `${absent}?`, value: "" };
+  const [, key, operator, value] = FORM.exec(condition) ?? [];
+  return key === undefined ? null : { key, operator, value: value.trim() };
+}
+
+const isLimit = (condition, key) => condition?.key === key && [">=", "<="].includes(condition.operator);
+
+/** The chosen values of a key, any of which fits. */
+export function valuesOf(where, key) {
+  return where.map(parse).filter((each) => each?.key === key && each.operator === "=").map(({ value }) => value);
+}
+
+/** The limits {minimum, maximum} of a key as text; "" for none. */
+export function rangeOf(where, key) {
+  const limit = (operator) => where.map(parse).find((each) => each?.key === key && each.operator === operator)?.value ?? "";
+  return { minimum: limit(">="), maximum: limit("<=") };
+}
+
+/** The conditions without or with another one. */
+export const toggle = (where, condition) => (where.includes(condition) ? where.filter((each) => each !== condition) : [...where, condition]);
+
+/** The conditions with other limits of a key; "" for none. */
+export function withRange(where, key, { minimum, maximum }) {
+  const others = where.filter((each) => !isLimit(parse(each), key));
+  return [...others, ...(minimum === "" ? [] : [`${key}>=${minimum}`]), ...(maximum === "" ? [] : [`${key}<=${maximum}`])];
+}
+
+/** The conditions that the counts of a key's values follow: all but the choice of values, and limits, of the key itself. */
+export function conditionsBeside(where, key) {
+  return where.filter((each) => {
+    const condition = parse(each);
+    return !(condition?.key === key && condition.operator === "=") && !isLimit(condition, key);
+  });
+}
+
+/** Read the state from the text of an address; `others` are the parameters of features. */
+export function read(search) {
+  const query = new URLSearchParams(search);
+  const view = query.get("view");
+  return {
+    where: query.getAll("where").filter(Boolean),
+    sort: query.get("sort") || "newest",
+    view: VIEWS.includes(view) ? view : "images",
+    study: query.get("study") ?? "",
+    series: query.get("series") ?? "",
+    others: Object.fromEntries([...query].filter(([name]) => !OWN.includes(name))),
+  };
+}
+
+/** Build the address of a state, relative to the page. */
+export function write({ where, sort, view, study, series, others }, collection) {
+  const usual = { sort: "newest", view: "images" };
+  const fields = [["collection", collection], ...where.map((each) => ["where", each]), ...Object.entries({ sort, view, study, series, ...others })];
+  const text = new URLSearchParams(fields.filter(([name, value]) => value && value !== usual[name])).toString();
+  return text ? `?${text}` : "/browse";
+}

@@ -1,0 +1,137 @@
+// What Browse lists: loading images, series and counts for the state, and changing it.
+
+import { callParts } from "../page_parts.js";
+import { state, update } from "../page_state.js";
+import * as conditions from "./conditions.js";
+import { ImagePages, PAGE } from "./image_pages.js";
+import { openAddressed } from "./large_view.js";
+import { images, labelValues, load, recordsOf } from "./requests.js";
+import { Selection } from "./selection.js";
+
+const SERIES = 60; // cards of a request
+const FEW = 30; // values of a label that may be open at first
+const OPEN = 4; // such labels that are
+const FIRST = 12; // values shown of a label
+
+let running = new AbortController();
+let listed = ""; // what the list that is shown was loaded for
+
+/** What is listed, before something is loaded. */
+export const emptyList = () => ({ pages: new ImagePages(async () => ({ items: [], next: null })), selection: new Selection(), active: 0, sight: null, cards: null, total: null, busy: true, problem: null });
+
+const addressNow = () => conditions.write(state, state.facts.several ? state.facts.collection : "");
+
+/** Change conditions, order, view or what is open, as a new history entry. */
+export function change(part) {
+  update(part);
+  history.pushState(null, "", addressNow());
+  return show();
+}
+
+/** Change the parameters of features in the address, without an entry in the history. */
+export function changeOthers(part) {
+  update({ others: { ...state.others, ...part } });
+  history.replaceState(null, "", addressNow());
+}
+
+/** Read the address again, after a step in the history. */
+export function readAddress() {
+  update(conditions.read(location.search));
+  return show();
+}
+
+/** Run an action; its error is shown on the page, or in the dialog that is open. */
+export async function attempt(action) {
+  update({ problem: null });
+  try {
+    await action();
+  } catch (error) {
+    if (error.name !== "AbortError") update({ problem: error.message, busy: false });
+  }
+}
+
+/** Load the list anew, also if it is shown already. */
+export function reload() {
+  listed = "";
+  return show();
+}
+
+/** Show the state: another list from its beginning, or the series that is open. */
+export async function show() {
+  const { where, sort, view, others } = state;
+  const wanted = JSON.stringify([where, sort, view, others.area]);
+  if (wanted !== listed) {
+    listed = wanted;
+    await list();
+  }
+  await openAddressed(state);
+}
+
+async function list() {
+  running.abort();
+  running = new AbortController();
+  state.pages.stop();
+  const { signal } = running;
+  const { where, sort, view } = state;
+  const part = Promise.all(callParts("area", state)).then((found) => found.find(Boolean) ?? null); // a part of all images that a feature has chosen
+  const ids = part.then((chosen) => chosen?.ids(where, sort) ?? null);
+  for (const each of [part, ids]) each.catch(() => {}); // those that wait for them show the error
+  const page = async (cursor, limit, stop) => {
+    const chosen = await ids;
+    if (!chosen) return images({ where, sort, cursor, limit }, stop);
+    const [start, end] = [Number(cursor ?? 0), Number(cursor ?? 0) + limit];
+    return { items: await recordsOf(chosen.slice(start, end), stop), next: end < chosen.length ? String(end) : null };
+  };
+  update({ ...emptyList(), pages: new ImagePages((cursor, stop) => page(cursor, PAGE, stop)), page, part, ids, signal, done: "" });
+  callParts("listed", state);
+  await Promise.all([attempt(view === "images" ? more : moreCards), count()]);
+}
+
+/** Count again what the conditions leave; `anew` where labels have changed. */
+export async function count(anew = false) {
+  const { where, ids, signal } = state;
+  await attempt(async () => {
+    const left = load("labels", { where }, signal);
+    const all = where.length ? (!anew && state.keys) || load("labels", {}, signal) : left;
+    const [keys, { images: number }, chosen] = await Promise.all([all, left, ids]);
+    if (signal.aborted) return;
+    const few = keys.items.filter(({ values, images: having }) => values > 1 && values <= FEW && values < having);
+    const opened = state.opened ?? new Set(few.slice(0, OPEN).map(({ key }) => key));
+    update({ keys, opened, total: chosen ? chosen.length : number });
+    await Promise.all([...opened].map(fill));
+  });
+}
+
+/** Load the values of a label. */
+async function fill(key) {
+  const { where, part, signal } = state;
+  const [beside, limit] = [conditions.conditionsBeside(where, key), state.limits.get(key) ?? FIRST];
+  const chosen = await part;
+  const answer = await (chosen ? chosen.values(key, beside, limit) : labelValues(key, beside, limit, signal));
+  if (!signal.aborted) update({ values: new Map(state.values).set(key, answer) });
+}
+
+/** Open or close the values of a label, or show up to `limit` of them. */
+export function openFacet(key, isOpen, limit = 0) {
+  const opened = new Set(state.opened);
+  opened[isOpen ? "add" : "delete"](key);
+  if (limit) state.limits.set(key, limit);
+  update({ opened });
+  if (isOpen) attempt(() => fill(key));
+}
+
+/** Load the next images. */
+export async function more() {
+  const { pages } = state;
+  await pages.more().catch((error) => {
+    if (pages === state.pages) throw error;
+  });
+  if (pages === state.pages) update({ busy: false });
+}
+
+/** Load the next studies or series. */
+export async function moreCards() {
+  const { view, where, cards, signal } = state;
+  const { items, next } = await load("series", { level: view, where, limit: SERIES, cursor: cards?.next }, signal);
+  if (!signal.aborted) update({ cards: { items: [...(cards?.items ?? []), ...items], next }, busy: false });
+}

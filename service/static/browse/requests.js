@@ -1,0 +1,46 @@
+// Requests of Browse.
+
+import { addressIn, imageAddress, jsonBody, request, seriesImages } from "../api.js";
+import { state } from "../page_state.js";
+
+export const MAX_SET = 10_000; // images of a request
+
+const send = (path, fields, options = {}) => request(addressIn(state.facts.collection, path, fields), options);
+
+/** Load something of the collection, or send `body` for it. */
+export const load = async (path, fields, signal, body) => (await send(path, fields, { ...(body && jsonBody(body)), signal })).json();
+
+/** Load a page of images {items, next}. */
+export const images = (params, signal) => load("images", { cards: true, ...params }, signal);
+
+/** Load all images of a study, or of one of its series, in their order. */
+export const slices = (uids) => seriesImages(state.facts.collection, uids);
+
+/** Load the record of an image. */
+export const record = async (id) => (await request(imageAddress(state.facts.collection, id, "", { cards: true }), {})).json();
+
+/** Load the images with these ids. */
+export const recordsOf = async (ids, signal) => (ids.length ? (await load("images/records", { cards: true }, signal, { ids })).items : []);
+
+/** Load the most frequent values of a label among the images that meet conditions. */
+export const labelValues = (key, where, limit, signal) => load(`labels/${encodeURIComponent(key)}`, { where, limit }, signal);
+
+/** Send a change of images in as many parts as it needs. */
+async function sendParts(path, method, { ids, ...fields }) {
+  for (let start = 0; start < ids.length; start += MAX_SET) await send(path, {}, { ...jsonBody({ ids: ids.slice(start, start + MAX_SET), ...fields }), method });
+}
+
+/** Set labels of images; null removes one. */
+export const setLabels = (ids, labels) => sendParts("images", "PATCH", { ids, labels });
+
+/** Delete images. */
+export const deleteImages = (ids) => sendParts("images/delete", "POST", { ids });
+
+/** Load a csv table {ids} or {where, sort} of images as a Blob. */
+export const table = async (params) => (await send("images/export", {}, jsonBody(params))).blob();
+
+/** The address of the search page with images: the first is the query, the others are judged relevant. */
+export function searchAddress([first, ...others]) {
+  const fields = { ...(state.facts.several && { collection: state.facts.collection }), image: first, ...(others.length && { said: others.join(",") }) };
+  return `/?${new URLSearchParams(fields)}`;
+}

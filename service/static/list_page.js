@@ -1,0 +1,33 @@
+// What pages of lists share: tabs, a problem with a way to go on, a button for more.
+
+import { state, update } from "./page_state.js";
+import { number, tr } from "./translate.js";
+import { html, nothing } from "./vendor/lit.js";
+
+/** Run an action, busy meanwhile; what goes wrong is the problem of the page, which offers to try again. */
+export async function attempt(action) {
+  update({ busy: true, problem: null });
+  try {
+    await action();
+  } catch (error) {
+    update({ problem: { message: error.message, again: () => attempt(action) } });
+  } finally {
+    update({ busy: false });
+  }
+}
+
+/** The problem of the state. */
+export function problemBox({ problem } = state) {
+  if (!problem) return nothing;
+  return html`<section class="state problem" id="problem" role="alert"><h2>${tr("That did not work")}</h2><p>${problem.message}</p>
+    <button class="button" type="button" id="retry" @click=${problem.again}>${tr("Load again")}</button></section>`;
+}
+
+/** Tabs {name, title, count} as links to a part of the page; current: the name of the one that is shown. */
+export function tabs(label, items, current) {
+  const tab = ({ name, title, count }) => html`<a href=${`#${name}`} id=${`tab-${name}`} aria-current=${name === current ? "true" : nothing}>${title}${count === undefined || count === null ? "" : ` ${number(count)}`}</a>`;
+  return html`<nav class="tabs" aria-label=${label}>${items.map(tab)}</nav>`;
+}
+
+/** A button that loads the next page of a list, if there is one. */
+export const moreButton = (next, load) => (next ? html`<p class="further"><button class="button" type="button" id="more" @click=${load}>${tr("Load more")}</button></p>` : nothing);
