@@ -57,13 +57,13 @@ class AnnotationStudies:
             return {}
         if not root.is_dir():
             raise NotReady(f"the folder of the setting annotation_studies, {root}, is not there")
-        found = (path.parent for path in sorted(root.glob(f"*/{study_plan.FILE}")))
-        return {folder.name: folder for folder in found if _is_text(folder.name)}
+        folders = (path.parent for path in sorted(root.glob(f"*/{study_plan.FILE}")))
+        return {folder.name: folder for folder in folders if _is_text(folder.name)}
 
     def list_visible(self) -> list[ListedStudy]:
         """Return the studies that the caller may open; those with a damaged plan are left out and logged."""
-        found = (self._listed(name, folder) for name, folder in self.folders().items())
-        return [study for study in found if study and self._may_open(study)]
+        studies = (self._listed(name, folder) for name, folder in self.folders().items())
+        return [study for study in studies if study and self._may_open(study)]
 
     def open(self, name: str | None) -> AnnotationState:
         """Return the study of this name, or the only one for None, opened if the caller may see all its images.
@@ -73,14 +73,14 @@ class AnnotationStudies:
         folders = self.folders()
         if name is None and len(folders) > 1:
             raise InvalidInput(f"{PARAMETER}: name the annotation study; the page /studies lists them")
-        chosen = next(iter(folders), "") if name is None else name
-        study = self._listed(chosen, folders[chosen]) if chosen in folders else None
+        folder_name = next(iter(folders), "") if name is None else name
+        study = self._listed(folder_name, folders[folder_name]) if folder_name in folders else None
         if study is None or not self._may_open(study):
             raise self._no_study(name)
         with self._lock:
-            state = self._open.get(chosen)
+            state = self._open.get(folder_name)
             if state is None or not state.study.journal.is_in_place():
-                state = self._open[chosen] = self._reopened(state, study, folders[chosen])
+                state = self._open[folder_name] = self._reopened(state, study, folders[folder_name])
             return state
 
     def _listed(self, name: str, folder: Path) -> ListedStudy | None:
@@ -164,16 +164,16 @@ def current_studies() -> AnnotationStudies:
     return studies
 
 
-def current_annotation(keeps: bool = False) -> AnnotationState:
+def current_annotation(without_404: bool = False) -> AnnotationState:
     """Return the study that the parameters of the request name; raises as `AnnotationStudies.open`.
 
-    An answer to no study, or a request with the id of another one, raises Forbidden. keeps: so does any request
-    without a study, since a page takes other errors for those of an image, which it then skips.
+    An answer to no study, or a request with the id of another one, raises Forbidden. without_404: so does any
+    request without a study, since a page takes that status for an image that is gone, which it then skips.
     """
     try:
         annotation = current_studies().open(request.args.get(PARAMETER))
     except (InvalidInput, NotFound) as error:
-        if request.method in SAFE_METHODS and not keeps:
+        if request.method in SAFE_METHODS and not without_404:
             raise
         raise Forbidden(str(error)) from error  # pages keep an answer that is forbidden, and drop others
     if request.args.get(ID_PARAMETER, annotation.study.plan.study) != annotation.study.plan.study:
