@@ -237,9 +237,9 @@ def test_the_menu_has_what_the_caller_may_open(client: Client) -> None:
     def links(*scopes: Scope) -> str:
         return client(*scopes).get("/studies").text.split("<main")[0]
 
-    assert 'href="/gallery' not in links(Scope.annotate)
+    assert 'href="/browse' not in links(Scope.annotate)
     assert 'role="search"' not in links(Scope.annotate)
-    assert 'href="/gallery' in links(Scope.search)
+    assert 'href="/browse' in links(Scope.search)
     assert "/admin" in links(Scope.admin)
 
 
