@@ -20,7 +20,7 @@ from cbir.evaluation.datasets.phantoms import write_phantoms
 from service.app import create_app
 from service.pages import page_files
 from service.write_bundles import write_bundles
-from tests.e2e.browsing import PATIENCE_SECONDS, settle
+from tests.e2e.browsing import PATIENCE_SECONDS, settle, until
 from tests.indexer.commands import call
 from tests.service.conftest import Served, serving
 
@@ -154,13 +154,15 @@ def test_the_file_is_sent_once_and_shown_before_it(
 ) -> None:
     page = opened(browser, served, 1440, "dark")
     page.evaluate(RECORD)
-    page.route("**/search", lambda route: (page.wait_for_timeout(700), route.continue_()))
+    held: list[sync_api.Route] = []
+    page.route("**/search", lambda route: held.append(route))
     page.set_input_files("#file", query)
-    page.wait_for_timeout(400)
-    assert page.evaluate("Boolean(document.querySelector('#side cbir-viewer').picture)")  # before the answer
-    assert page.get_by_role("progressbar").is_visible()
-    settle(page)
+    until(page, "Boolean(document.querySelector('#side cbir-viewer')?.picture)")
+    page.get_by_role("progressbar").wait_for()
+    until(page, "sent.length > 0")
     page.unroute("**/search")
+    held[0].continue_()  # the picture was there before the answer
+    settle(page)
     page.locator("#group").click()
     page.get_by_role("button", name="Every image").click()  # another search
     settle(page)

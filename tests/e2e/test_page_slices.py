@@ -93,8 +93,8 @@ def test_slices_of_a_dropped_folder_are_in_order(page: sync_api.Page, files: dic
         until(page, f"sizes.at(-1) === {by_number[number]}")
 
 
-def test_slices_of_the_gallery_are_in_order(page: sync_api.Page, files: dict[str, Path]) -> None:
-    page.goto(f"{page.url}gallery?view=series")
+def test_slices_of_browse_are_in_order(page: sync_api.Page, files: dict[str, Path]) -> None:
+    page.goto(f"{page.url}browse?view=series")
     page.locator("#cards .tile").first.click()
     page.locator("#large-viewer").get_by_text(f"of {COUNT}").wait_for()
     page.locator("#large-viewer .viewer-stage").focus()
@@ -102,7 +102,9 @@ def test_slices_of_the_gallery_are_in_order(page: sync_api.Page, files: dict[str
     seen = []
     for number in range(1, COUNT + 1):
         page.locator("#large-viewer").get_by_text(f"Slice {number} of {COUNT}", exact=True).wait_for()
-        address = str(page.locator("#slice-search").get_attribute("href"))
+        address = str(
+            page.locator("#large").get_by_role("link", name="Search with this image").get_attribute("href")
+        )
         seen.append(instance(page, address.split("image=")[1].split("&")[0]))
         page.keyboard.press("ArrowDown")
     assert seen == list(files)
