@@ -181,10 +181,13 @@ test("values are counted among the points of an area", () => {
 
 test("an area is written in few characters, and read again", () => {
   const outline = [[0.1234567, -1], [0.5, 0.25], [-0.3, 1]];
-  assert.equal(writeArea(outline), "0.123,-1,0.5,0.25,-0.3,1");
-  assert.deepEqual(readArea(writeArea(outline)), [[0.123, -1], [0.5, 0.25], [-0.3, 1]]);
+  assert.equal(writeArea(outline), "0.12346,-1,0.5,0.25,-0.3,1");
+  assert.deepEqual(readArea(writeArea(outline)), [[0.12346, -1], [0.5, 0.25], [-0.3, 1]]);
   const round = Array.from({ length: 500 }, (_, at) => [Math.cos(at / 80), Math.sin(at / 80)]);
   assert.equal(readArea(writeArea(round)).length, 48);
+  const tiny = [[0.5, 0.5], [0.501, 0.5], [0.501, 0.501], [0.5, 0.501]].map(([x, y]) => [x + 0.0004, y + 0.0004]); // on a map that is much enlarged
+  assert.ok(isInside(readArea(writeArea(tiny)), 0.5013, 0.5012));
+  assert.ok(!isInside(readArea(writeArea(tiny)), 0.5002, 0.5008));
   for (const text of [undefined, "", "1,2,3,4", "1,2,3,4,5", "a,b,c,d,e,f"]) assert.deepEqual(readArea(text), []);
 });
 
