@@ -1,6 +1,7 @@
 // Browse: all images of a collection, to filter, look at, select, label, delete and export. Features add to it what stands beside the grid.
 
 import "../shell.js";
+import { problemBox } from "../list_page.js";
 import { callParts } from "../page_parts.js";
 import { state, subscribe, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
@@ -10,7 +11,7 @@ import { saveAllRecords, saveTable } from "./export_files.js";
 import { facets } from "./facets.js";
 import { cards, measure, tiles } from "./grid.js";
 import { largeView } from "./large_view.js";
-import { attempt, change, emptyList, more, moreCards, readAddress, reload, show } from "./listing.js";
+import { attempt, change, emptyList, more, moreCards, readAddress, show } from "./listing.js";
 import { MAX_SET } from "./requests.js";
 import { dialogs, selectionBar } from "./selection_bar.js";
 
@@ -20,12 +21,11 @@ const views = JSON.parse(page.dataset.views ?? "{}"); // names by view, none wit
 Object.assign(state, {
   facts: { ...JSON.parse(page.dataset.facts), views }, // what the service says of the collection
   ...read(location.search, views), // where, sort, view, study, series, and others: those of features
-  ...emptyList(), // pages and what is selected of them, or cards; dialog: id of the one that is open
+  ...emptyList(), // pages and what is selected of them, or cards; what is open
   keys: null, // all labels of the collection
   opened: null, // set of keys whose values are shown
   values: new Map(), // by key
   limits: new Map(), // number of values that are shown, by key
-  large: null, // what the dialog shows
   label: { key: "", value: "" }, // that is typed
   done: "",
 });
@@ -81,11 +81,6 @@ function chips({ where, ...now }) {
   return html`<ul class="chips" id="chips" role="list" aria-label=${tr("Filters in use")} @click=${refocus}>${where.map((condition) => html`<li><button class="pill on" type="button" aria-label=${tr("Remove the filter {condition}", { condition })} @click=${() => change({ where: toggle(where, condition) })}>${condition} ×</button></li>`)}${added.map((chip) => html`<li>${chip}</li>`)}</ul>`;
 }
 
-function problemBox({ problem, dialog }) {
-  if (!problem || dialog) return nothing;
-  return html`<section class="state problem" id="problem" role="alert"><h2>${tr("That did not work")}</h2><p>${problem}</p><button class="button" type="button" id="retry" @click=${reload}>${tr("Load again")}</button></section>`;
-}
-
 function rest({ pages, cards: listed, view, busy, where, others }) {
   const [left, load] = view === "images" ? [!pages.done, more] : [Boolean(listed?.next), moreCards];
   const { items } = view === "images" ? pages : (listed ?? {}); // none before the first answer, or after an error
@@ -98,7 +93,7 @@ function rest({ pages, cards: listed, view, busy, where, others }) {
 }
 
 function draw(now) {
-  const { total, view, done } = now;
+  const { total, view, done, dialog } = now;
   const ofImages = view === "images";
   const skip = (event) => {
     event.preventDefault(); // another address would load the images again
@@ -112,7 +107,7 @@ function draw(now) {
         ${viewSwitch(now)}${ofImages ? imageTools(now) : nothing}${callParts("tools", now)}</div>
       ${chips(now)}
       <p class="unseen" id="done" role="status">${done}</p>
-      ${problemBox(now)}
+      ${dialog ? nothing : problemBox(now)}
       ${ofImages ? tiles(now) : cards(now)}
       ${rest(now)}
       ${selectionBar(now)}

@@ -5,7 +5,7 @@ import { state, update } from "../page_state.js";
 import * as conditions from "./conditions.js";
 import { ImagePages, PAGE } from "./image_pages.js";
 import { openAddressed } from "./large_view.js";
-import { labelValues, load, recordsOf } from "./requests.js";
+import { load, recordsOf } from "./requests.js";
 import { Selection } from "./selection.js";
 
 const SERIES = 60; // cards of a request
@@ -16,8 +16,12 @@ const FIRST = 12; // values shown of a label
 let running = new AbortController();
 let listed = ""; // what the list that is shown was loaded for
 
-/** What is listed, before something is loaded. */
-export const emptyList = () => ({ pages: new ImagePages(async () => ({ items: [], next: null })), selection: new Selection(), active: 0, sight: null, cards: null, total: null, busy: true, problem: null, dialog: null });
+/** What is listed, before something is loaded. large: what the large view shows; dialog: id of another one that is open. */
+export const emptyList = () => ({
+  pages: new ImagePages(async () => ({ items: [], next: null })),
+  selection: new Selection(),
+  ...{ active: 0, sight: null, cards: null, total: null, busy: true, problem: null, large: null, dialog: null },
+});
 
 const addressNow = () => conditions.write(state, state.facts.several ? state.facts.collection : "");
 
@@ -46,7 +50,7 @@ export async function attempt(action) {
   try {
     await action();
   } catch (error) {
-    if (error.name !== "AbortError") update({ problem: error.message, busy: false });
+    if (error.name !== "AbortError") update({ problem: { message: error.message, again: reload }, busy: false });
   }
 }
 
@@ -62,7 +66,7 @@ export async function show() {
   const wanted = JSON.stringify([where, sort, view, others.area]);
   const isOther = wanted !== listed;
   listed = wanted;
-  await Promise.all([openAddressed(state), isOther && list()]);
+  await Promise.all([isOther && list(), openAddressed(state)]); // the empty list has nothing open
 }
 
 async function list() {
@@ -81,7 +85,6 @@ async function list() {
     return { items: await recordsOf(chosen.slice(start, end), cards, stop), next: end < chosen.length ? String(end) : null };
   };
   update({ ...emptyList(), pages: new ImagePages((cursor, stop) => page(cursor, PAGE, true, stop)), page, part, ids, signal, done: "" });
-  callParts("listed", state);
   await Promise.all([attempt(view === "images" ? more : moreCards), count()]);
 }
 
@@ -105,7 +108,7 @@ async function fill(key) {
   const { where, part, signal } = state;
   const [beside, limit] = [conditions.conditionsBeside(where, key), state.limits.get(key) ?? FIRST];
   const chosen = await part;
-  const answer = await (chosen ? chosen.values(key, beside, limit) : labelValues(key, beside, limit, signal));
+  const answer = await (chosen ? chosen.values(key, beside, limit) : load(`labels/${encodeURIComponent(key)}`, { where: beside, limit }, signal));
   if (!signal.aborted) update({ values: new Map(state.values).set(key, answer) });
 }
 

@@ -19,9 +19,6 @@ export const record = async (id) => (await request(imageAddress(state.facts.coll
 /** Load the images with these ids; with what cards show, if `cards` is true. */
 export const recordsOf = async (ids, cards, signal) => (ids.length ? (await load("images/records", { cards }, signal, { ids })).items : []);
 
-/** Load the most frequent values of a label among the images that meet conditions. */
-export const labelValues = (key, where, limit, signal) => load(`labels/${encodeURIComponent(key)}`, { where, limit }, signal);
-
 /** Send a change of images in as many parts as it needs. */
 async function sendParts(path, method, { ids, ...fields }) {
   for (let start = 0; start < ids.length; start += MAX_SET) await send(path, {}, { ...jsonBody({ ids: ids.slice(start, start + MAX_SET), ...fields }), method });

@@ -78,7 +78,7 @@ async function changed(done) {
   await count(true);
 }
 
-const problemOf = ({ problem }) => (problem ? html`<section class="state problem" role="alert"><p>${problem}</p></section>` : nothing);
+const problemOf = ({ problem }) => (problem ? html`<section class="state problem" role="alert"><p>${problem.message}</p></section>` : nothing);
 
 function labelDialog(now) {
   const { label: { key, value }, keys } = now;

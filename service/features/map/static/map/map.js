@@ -19,7 +19,6 @@ import { connectPointer } from "./pointer.js";
 const NEAR = 12; // pixels between the pointer and an image
 const MIDDLE = 60; // between the middle and an image
 const GAP = 14; // between the pointer and the picture beside it
-const MOST_GROUPS = 40; // in the legend
 const OF_ADDRESS = ["image", "hits", "area", "key"];
 const OUTLINES = { square: "2,2 12,2 12,12 2,12", triangle: "7,1 13,13 1,13", diamond: "7,0 14,7 7,14 0,7" };
 
@@ -160,7 +159,7 @@ function legend({ where, ...now }) {
   const key = keyOf(now);
   const { groups = [] } = now.map;
   const hasChoice = valuesOf(where, key).length > 0;
-  return html`<ul class="legend" role="list" aria-label=${tr("Colours")}>${groups.slice(0, MOST_GROUPS).map((group) => html`<li><button class="group" type="button" ?disabled=${!group.where} aria-pressed=${String(isChosen(group, where))} title=${hasChoice ? "" : tr("Only these")} @click=${() => filter(group, key)}>${sign(group)}<span>${groupName(group)}</span><span class="count">${number(group.count)}</span></button></li>`)}</ul>`;
+  return html`<ul class="legend" role="list" aria-label=${tr("Colours")}>${groups.map((group) => html`<li><button class="group" type="button" ?disabled=${!group.where} aria-pressed=${String(isChosen(group, where))} title=${hasChoice ? "" : tr("Only these")} @click=${() => filter(group, key)}>${sign(group)}<span>${groupName(group)}</span><span class="count">${number(group.count)}</span></button></li>`)}</ul>`;
 }
 
 function progress({ phase, done, total, reason, newer, shown }) {
