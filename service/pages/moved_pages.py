@@ -4,6 +4,7 @@ from flask import Flask, current_app, redirect, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
+from service.access.scopes import rule_of_address
 from service.access.security import SAFE_METHODS
 
 # By the beginning of the old address; what follows it stays.
@@ -43,7 +44,7 @@ def _redirect() -> Response | None:
 
 def _is_page(path: str) -> bool:
     try:
-        current_app.url_map.bind("localhost").match(path, "GET")
+        rule, _ = current_app.url_map.bind("localhost").match(path, "GET", return_rule=True)
     except HTTPException:
         return False
-    return True
+    return rule_of_address(current_app, "GET", rule.rule) is not None  # None: an app that leaves the page out

@@ -35,7 +35,7 @@ test("an answer is sent again until it is stored, to the study of the page", asy
   outbox.add("/annotate/judgements", { name: "a" });
   assert.equal(kept.size, 1);
   await wait(1500); // two pauses
-  assert.deepEqual(addresses, Array(3).fill("/annotate/judgements?study=knees"));
+  assert.deepEqual(addresses, Array(3).fill("/annotate/judgements?study=knees&study_id=1f"));
   assert.deepEqual([stored.length, kept.size], [1, 0]);
 });
 
@@ -50,6 +50,18 @@ for (const status of [401, 403]) {
     assert.deepEqual([stored.length, kept.size], [1, 0]);
   });
 }
+
+test("an answer that another page answers, as a proxy does when its login has ended, is sent again", async () => {
+  const { outbox, stored } = opened();
+  const { fetch } = globalThis;
+  const pages = [new Response("<!doctype html>"), new Response('{"progress"')];
+  globalThis.fetch = async (address) => pages.shift() ?? fetch(address);
+  for (const name of ["x", "y"]) outbox.add("/annotate/judgements", { name });
+  await wait(50);
+  assert.equal(kept.size, 2);
+  await wait(1500);
+  assert.deepEqual([stored.length, kept.size], [2, 0]);
+});
 
 test("an answer that would be refused again is dropped, and said", async () => {
   const { outbox, errors } = opened(422);

@@ -4,13 +4,14 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from flask import Blueprint, render_template, request, url_for
+from flask import Blueprint, redirect, render_template, request, url_for
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 from werkzeug.exceptions import NotFound as PageNotFound
+from werkzeug.wrappers import Response as AnyResponse
 
-from cbir.errors import NotFound
+from cbir.errors import InvalidInput, NotFound
 from cbir.system.access_rights import Scope
 from service.access.scopes import AccessRule
 from service.features.annotate.annotation_studies import PARAMETER, current_annotation
@@ -66,26 +67,28 @@ def _alternative_text(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> 
 
 
 @blueprint.get("/annotate")
-def show_pairs() -> str:
+def show_pairs() -> str | AnyResponse:
     """Render the page for pairs; its scripts load pairs and pictures."""
     return _render("annotate.html", "pairs")
 
 
 @blueprint.get("/annotate/single")
-def show_single_images() -> str:
+def show_single_images() -> str | AnyResponse:
     """Render the page for single images."""
     return _render("annotate.html", "images")
 
 
 @blueprint.get("/annotate/review")
-def show_review() -> str:
+def show_review() -> str | AnyResponse:
     """Render the page of what was judged."""
     return _render("review.html", "review")
 
 
-def _render(template: str, page: str) -> str:
+def _render(template: str, page: str) -> str | AnyResponse:
     try:
         annotation = current_annotation()
+    except InvalidInput:  # an address without a name, saved when there was one study
+        return redirect(url_for("studies.show_studies"))
     except NotFound as error:  # a browser gets the page for missing addresses
         raise PageNotFound(str(error)) from error
     plan = annotation.study.plan

@@ -51,7 +51,9 @@ class StudyTrainer:
         after = attempt[0]
         try:
             problem = self._train_in_process(after)
-            if problem is None:
+            if (
+                problem is None and self.study.journal.is_in_place()
+            ):  # else the folder is another study's by now
                 self.study.reload_model()
         except (CbirError, OSError) as error:
             problem = str(error)

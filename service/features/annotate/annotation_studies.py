@@ -26,6 +26,7 @@ from service.routes import openapi
 EXTENSION = "cbir-annotation-studies"  # key in app.extensions
 ADDRESSES = "/annotate/"  # beginning of those of the API
 PARAMETER = "study"  # of an address, with the name of its study
+ID_PARAMETER = "study_id"  # of an address, with the id of its study, which no other study of that name has
 
 log = logging.getLogger(__name__)
 
@@ -56,20 +57,13 @@ class AnnotationStudies:
             return {}
         if not root.is_dir():
             raise NotReady(f"the folder of the setting annotation_studies, {root}, is not there")
-        return {path.parent.name: path.parent for path in sorted(root.glob(f"*/{study_plan.FILE}"))}
+        folders = (path.parent for path in sorted(root.glob(f"*/{study_plan.FILE}")))
+        return {folder.name: folder for folder in folders if _is_text(folder.name)}
 
     def list_visible(self) -> list[ListedStudy]:
         """Return the studies that the caller may open; those with a damaged plan are left out and logged."""
-        listed = []
-        for name, folder in self.folders().items():
-            try:
-                study = self._listed(name, folder)
-            except InvalidInput as error:
-                log.error("the annotation study %s is left out: %s", name, error)
-                continue
-            if self._may_open(study):
-                listed.append(study)
-        return listed
+        studies = (self._listed(name, folder) for name, folder in self.folders().items())
+        return [study for study in studies if study and self._may_open(study)]
 
     def open(self, name: str | None) -> AnnotationState:
         """Return the study of this name, or the only one for None, opened if the caller may see all its images.
@@ -79,19 +73,25 @@ class AnnotationStudies:
         folders = self.folders()
         if name is None and len(folders) > 1:
             raise InvalidInput(f"{PARAMETER}: name the annotation study; the page /studies lists them")
-        name = next(iter(folders), "") if name is None else name
-        if name not in folders:
-            raise _no_study(name)
-        study = self._listed(name, folders[name])
-        if not self._may_open(study):
-            raise _no_study(name)
+        folder_name = next(iter(folders), "") if name is None else name
+        study = self._listed(folder_name, folders[folder_name]) if folder_name in folders else None
+        if study is None or not self._may_open(study):
+            raise self._no_study(name)
         with self._lock:
-            if name not in self._open:
-                self._open[name] = self._opened(study, folders[name])
-            return self._open[name]
+            state = self._open.get(folder_name)
+            if state is None or not state.study.journal.is_in_place():
+                state = self._open[folder_name] = self._reopened(state, study, folders[folder_name])
+            return state
 
-    def _listed(self, name: str, folder: Path) -> ListedStudy:
-        plan = self._open[name].study.plan if name in self._open else study_plan.read_plan(folder)
+    def _listed(self, name: str, folder: Path) -> ListedStudy | None:
+        """Return a study as lists have it; None if its plan cannot be read, which is logged."""
+        state = self._open.get(name)
+        try:
+            in_place = state and state.study.journal.is_in_place()
+            plan = state.study.plan if state and in_place else study_plan.read_plan(folder)
+        except (InvalidInput, OSError) as error:
+            log.error("the annotation study %s is left out: %s", name, error)
+            return None
         of_default = self._single or not plan.collection  # a study of an earlier version does not say
         return ListedStudy(name, plan, self._state.default if of_default else plan.collection)
 
@@ -102,11 +102,28 @@ class AnnotationStudies:
             return False
         return study.collection in self._state.visible_names()
 
-    def _opened(self, study: ListedStudy, folder: Path) -> AnnotationState:
+    def _reopened(self, state: AnnotationState | None, study: ListedStudy, folder: Path) -> AnnotationState:
+        """Open a study, in place of `state`, whose folder was removed or replaced while it was open."""
+        if state:
+            state.study.close()
+            self._open.pop(study.name)
         try:
             return AnnotationState(self._state.collections[study.collection].path, folder, study.collection)
         except CollectionBusy as error:
             raise NotReady(f"the study {study.name} is open in another process; stop that first") from error
+        except InvalidInput as error:  # of the study's files, not of the request
+            raise NotReady(f"the study {study.name} cannot be opened: {error}") from error
+
+    def _no_study(self, name: str | None) -> NotFound:
+        """Return the error for a study that there is not, which is also that for one that a caller may not see."""
+        missing = (
+            "there is no annotation study here"
+            if name is None
+            else f"there is no annotation study {name} here"
+        )
+        return NotFound(
+            missing if self._single else f"{missing}; the page /studies lists those that you may open"
+        )
 
     def close(self) -> None:
         """Close all studies, so that other processes may open them."""
@@ -116,11 +133,13 @@ class AnnotationStudies:
             self._open.clear()
 
 
-def _no_study(name: str) -> NotFound:
-    """Return the error for a study that there is not, which is also that for one that a caller may not see."""
-    return NotFound(
-        f"there is no annotation study {name} here; the page /studies lists those that you may open"
-    )
+def _is_text(name: str) -> bool:
+    """Return whether the name of a folder can be part of an address: other systems may have written it in bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def install_annotation(app: Flask) -> None:
@@ -145,14 +164,18 @@ def current_studies() -> AnnotationStudies:
     return studies
 
 
-def current_annotation() -> AnnotationState:
-    """Return the study that the parameter `study` of the request names; raises as `AnnotationStudies.open`.
+def current_annotation(without_404: bool = False) -> AnnotationState:
+    """Return the study that the parameters of the request name; raises as `AnnotationStudies.open`.
 
-    An answer to no study raises Forbidden.
+    An answer to no study, or a request with the id of another one, raises Forbidden. without_404: so does any
+    request without a study, since a page takes that status for an image that is gone, which it then skips.
     """
     try:
-        return current_studies().open(request.args.get(PARAMETER))
+        annotation = current_studies().open(request.args.get(PARAMETER))
     except (InvalidInput, NotFound) as error:
-        if request.method in SAFE_METHODS:
+        if request.method in SAFE_METHODS and not without_404:
             raise
         raise Forbidden(str(error)) from error  # pages keep an answer that is forbidden, and drop others
+    if request.args.get(ID_PARAMETER, annotation.study.plan.study) != annotation.study.plan.study:
+        raise Forbidden(f"{ID_PARAMETER}: there is another study here now; reload the page")
+    return annotation

@@ -194,7 +194,7 @@ def get_annotation_picture(image_id: ImageIdInPath) -> Response:
     """
     state, params = current_state(), request_params.query_parameters(AnnotationPictureParameters)
     window, side = params.window, params.side
-    annotation = current_annotation()
+    annotation = current_annotation(without_404=True)
     if not annotation.study.shows(image_id):
         raise NotFound(f"the study has no image {image_id}")
     collection = state.searcher(annotation.collection).collection

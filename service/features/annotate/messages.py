@@ -31,6 +31,12 @@ class StudyParameters(request_params.Parameters):
         description="Name of the study; it may be left out where there is one.",
         examples=["knees"],
     )
+    study_id: str | None = Field(
+        None,
+        max_length=255,
+        description="Id of the study, from study.json: a request about a study with another id is refused.",
+        examples=["5c0e9a1b7d24f386"],
+    )
 
 
 class NextParameters(StudyParameters):

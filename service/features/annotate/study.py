@@ -71,8 +71,12 @@ class Study:
     def judge(self, entry: PairJudgement | ImageGrade | Undo) -> bool:
         """Record an entry; return True if it is new.
 
-        Raises the errors of `Journal.add`, and InvalidInput for a grade that the plan does not have.
+        Raises the errors of `Journal.add`, and InvalidInput for a grade that the plan does not have, or for an image
+        that is not of the study: an answer about an image lets the pages show it.
         """
+        for image in _images_of(entry):
+            if not self.shows(image):
+                raise InvalidInput(f"the study has no image {image}")
         if isinstance(entry, ImageGrade) and entry.grade is not None and entry.grade not in self.plan.grades:
             choice = ", ".join(f"{grade:g}" for grade in self.plan.grades) or "none; start with --grades"
             raise InvalidInput(f"grade: {entry.grade:g} is no grade of this study; it has {choice}")
@@ -104,13 +108,15 @@ class Study:
         return entries[-count:]
 
     def shows(self, image: str) -> bool:
-        """Return whether the pages of the study show an image: to judge, as a reference, or since it was judged."""
-        return (
-            image in self._row
-            or any(image == reference.image for reference in self.plan.references)
-            or any(image in pair for pair in self._by_pair)
-            or any(image == answer.image for answer in self.image_answers)
-        )
+        """Return whether the pages of the study show an image: to judge, as a reference, or from an earlier round."""
+        with self._lock:
+            return (
+                image in self._row
+                or any(image == reference.image for reference in self.plan.references)
+                or any(image in pair.pair for round_ in self.rounds for pair in round_.pairs)
+                or any(image in pair for pair in self._by_pair)
+                or any(image == answer.image for answer in self.image_answers)
+            )
 
     # Rounds and pairs
 
@@ -286,3 +292,10 @@ class Study:
     def close(self) -> None:
         """Close the journal."""
         self.journal.close()
+
+
+def _images_of(entry: PairJudgement | ImageGrade | Undo) -> tuple[str, ...]:
+    """Return the images that an entry is about."""
+    if isinstance(entry, Undo):
+        return ()
+    return entry.pair if isinstance(entry, PairJudgement) else (entry.image,)

@@ -168,11 +168,19 @@ class Journal:
         os.lseek(self._file, at, os.SEEK_SET)
         return os.write(self._file, data)
 
+    def is_in_place(self) -> bool:
+        """Return whether the path leads to the file that is written to, and not to none or to another one."""
+        try:
+            return os.path.samestat(os.fstat(self._file), self.path.stat())
+        except OSError:
+            return False
+
     def close(self) -> None:
         """Close the file and release its lock."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        with self._writing:
+            if self._file >= 0:
+                os.close(self._file)
+                self._file = -1
 
 
 def read_journal(path: Path) -> list[Entry]:

@@ -190,11 +190,20 @@ def test_no_address_but_those_of_the_study_is_there(
     closed: Flask, tokens: TokenStore, ids: list[str]
 ) -> None:
     client, everything = closed.test_client(), bearer(tokens, Scope.admin)
-    for path in ("/gallery", "/admin", "/studies", "/v1/collection", f"/v1/images/{ids[0]}", "/metrics"):
+    for path in (
+        "/browse",
+        "/gallery",
+        "/study",
+        "/admin",
+        "/studies",
+        "/v1/collection",
+        f"/v1/images/{ids[0]}",
+        "/metrics",
+    ):
         assert client.get(path, headers=everything).status_code == 404, path
     assert client.post("/v1/search", headers=everything, json={"image_id": ids[0]}).status_code == 404
     page = client.get("/annotate", headers=everything).text
-    assert not re.findall(r'href="(/gallery|/admin|/studies|/map)[^"]*"', page)
+    assert not re.findall(r'href="(/browse|/admin|/studies|/map)[^"]*"', page)
     assert 'role="search"' not in page
 
 

@@ -1,6 +1,9 @@
 """The page of all studies, and annotation studies in the service: who may open them, and where answers go."""
 
+import os
+import shutil
 import signal
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +28,7 @@ from service.features.annotate.annotation_state import open_study
 from service.features.annotate.annotation_studies import EXTENSION
 from service.features.annotate.serve_command import serve_study
 from tests.service.conftest import copy_folder, problem, serving
+from tests.service.test_pages import facts_of
 
 BROWSER = {"Accept": "text/html"}
 Client = Callable[..., FlaskClient]
@@ -125,6 +129,91 @@ def test_a_folder_that_is_away_for_a_while(client: Client, folder: Path) -> None
     judge(annotator, "knees")
 
 
+def test_other_studies_are_listed_while_that_folder_is_away(client: Client, folder: Path) -> None:
+    folder.rename(folder.with_name("away"))
+    for scope, told in ((Scope.annotate, True), (Scope.search, False)):
+        page = client(scope).get("/studies")
+        assert page.status_code == 200
+        assert ("cannot be read at the moment" in page.text) is told
+        assert str(folder) not in page.text
+
+
+def test_a_study_in_the_place_of_another_gets_its_own_answers(
+    client: Client, folder: Path, writable: Path
+) -> None:
+    """An operator restores a study from a backup, or makes a new one of the same name, while the service runs."""
+    annotator = client(Scope.annotate)
+    judge(annotator, "knees")
+    earlier = facts_of(annotator.get("/annotate?study=knees").text)["id"]
+    (folder / "knees").rename(folder.parent / "earlier")
+    body = {"name": str(uuid.uuid4()), "undoes": str(uuid.uuid4())}
+    problem(annotator.post("/annotate/undo?study=knees", json=body), 403)
+    study_plan.save_plan(folder / "knees", {"question": "Worse?", "collection": writable.name})
+    pair = judge(annotator, "knees")
+    answer = {"name": str(uuid.uuid4()), "seconds": 1, "answer": "first", **pair}
+    query = {"study": "knees", "study_id": earlier}
+    assert "reload" in problem(annotator.post("/annotate/judgements", query_string=query, json=answer), 403)
+    problem(annotator.get("/annotate/pairs", query_string=query), 403)
+    for place in (folder / "knees", folder.parent / "earlier"):
+        assert len(read_journal(place / "judgements.jsonl")) == 1
+
+
+def test_an_answer_is_about_images_of_the_study(client: Client, folder: Path, writable: Path) -> None:
+    """Otherwise an answer about any image of the collection would let its sender see the picture."""
+    with Collection(writable) as opened:
+        records = [record for _, record in opened.iterate()]
+    value = records[0].labels["label"]
+    others = [record.image_id for record in records if record.labels["label"] != value]
+    study_plan.save_plan(folder / "knees", {"where": (f"label={value}",), "grades": (0.0, 1.0)})
+    annotator = client(Scope.annotate)
+    said = {"name": str(uuid.uuid4()), "seconds": 1}
+    pair = said | {"answer": "first", "first": others[0], "second": records[0].image_id}
+    assert others[0] in problem(annotator.post("/annotate/judgements?study=knees", json=pair), 422)
+    grade = said | {"image": others[0], "grade": 1}
+    problem(annotator.post("/annotate/grades?study=knees", json=grade), 422)
+    assert annotator.get(f"/annotate/images/{others[0]}/picture?study=knees").status_code == 404
+
+
+def test_a_page_skips_no_image_of_a_study_that_is_away(client: Client, folder: Path) -> None:
+    """It skips what is answered with 404, the status of an image that is gone."""
+    annotator = client(Scope.annotate)
+    image = judge(annotator, "knees")["first"]
+    problem(annotator.get(f"/annotate/images/{image}/picture"), 403)
+    (folder / "knees").rename(folder.parent / "away")
+    problem(annotator.get(f"/annotate/images/{image}/picture?study=knees"), 403)
+
+
+def test_a_page_without_a_name_leads_to_the_list(client: Client) -> None:
+    for path in ("/annotate", "/annotate/single", "/annotate/review"):
+        assert client(Scope.annotate).get(path, headers=BROWSER).headers["Location"] == "/studies"
+
+
+def test_no_message_names_a_study_that_the_caller_may_not_see(
+    client: Client, folder: Path, writable: Path
+) -> None:
+    limited = client(Scope.annotate, collections=[writable.name])
+    (folder / "knees" / study_plan.FILE).write_text("{")
+    assert str(folder) not in problem(limited.get("/annotate/pairs?study=knees"), 404)
+    (folder / "knees").rename(folder.parent / "knees")
+    assert "lungs" not in problem(limited.get("/annotate/pairs"), 404)
+    (folder / "lungs").rename(folder.parent / "lungs")
+    assert "study here" in problem(limited.get("/annotate/pairs"), 404)
+
+
+def test_a_study_that_cannot_be_opened(
+    client: Client, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "knees" / "judgements.jsonl").write_text("damaged\n")
+    assert str(folder) not in problem(client(Scope.annotate).get("/annotate/pairs?study=knees"), 503)
+    assert "judgements.jsonl" in caplog.text
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names of files are text there")
+def test_a_folder_whose_name_is_no_text(client: Client, folder: Path) -> None:
+    shutil.copytree(os.fsencode(folder / "knees"), os.fsencode(folder) + b"/\xff")
+    assert listed(client(Scope.annotate)) == {"knees", "lungs"}
+
+
 def test_a_single_study_needs_no_name(client: Client, folder: Path) -> None:
     (folder / "lungs").rename(folder.parent / "lungs")
     annotator = client(Scope.annotate)
@@ -148,9 +237,9 @@ def test_the_menu_has_what_the_caller_may_open(client: Client) -> None:
     def links(*scopes: Scope) -> str:
         return client(*scopes).get("/studies").text.split("<main")[0]
 
-    assert 'href="/gallery' not in links(Scope.annotate)
+    assert 'href="/browse' not in links(Scope.annotate)
     assert 'role="search"' not in links(Scope.annotate)
-    assert 'href="/gallery' in links(Scope.search)
+    assert 'href="/browse' in links(Scope.search)
     assert "/admin" in links(Scope.admin)
 
 

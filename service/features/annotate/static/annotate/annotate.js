@@ -6,7 +6,7 @@ import { state, subscribe, update } from "../page_state.js";
 import { next as nextTheme, remember, remembered } from "../theme.js";
 import { render } from "../vendor/lit.js";
 import { desk, switchReferences } from "./desk.js";
-import { answer, begin, hold, initial, isPairs, pause, refill, undo } from "./judging.js";
+import { answer, begin, hasItem, hold, initial, isPairs, pause, refill, undo } from "./judging.js";
 import { facts, personName } from "./study_facts.js";
 
 const KEY_STEP = 0.1; // part of a pane that an arrow key moves the images by
@@ -86,7 +86,7 @@ byId("single-keys").addEventListener("change", ({ target }) => remember(SINGLE_K
 byId("keys-help").addEventListener("click", actions["?"]);
 byId("instructions-open")?.addEventListener("click", openInstructions);
 document.addEventListener("keydown", handleKey);
-document.addEventListener("visibilitychange", () => document.hidden && state.ready && pause());
+document.addEventListener("visibilitychange", () => document.hidden && hasItem() && pause());
 
 begin(await personName());
 await openNewInstructions();

@@ -43,6 +43,9 @@ const tick = () => (queue.current && !state.paused && !held ? watch.go() : watch
 /** The seconds of the answers that this page asks for. */
 export const secondsOf = ({ history }) => history.filter((entry) => task.itemOf(entry)).map(({ seconds }) => seconds);
 
+/** True if there is an item to judge, on the screen or on its way to it. */
+export const hasItem = () => Boolean(queue.current);
+
 /** Let the time stand still, or go on. */
 export function hold(isHeld) {
   held = isHeld;

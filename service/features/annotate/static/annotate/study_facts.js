@@ -16,23 +16,26 @@ export function addressOf(path, parameters = {}) {
   return query ? `${path}?${query}` : path;
 }
 
+/** An address of its API, which serves no other study that has taken its place since the page was opened. */
+const apiAddress = (path, parameters = {}) => addressOf(path, { study_id: facts.id, ...parameters });
+
 /** The picture of an image, as a slice of a viewer. */
-export const sliceOf = (id, parameters = {}) => ({ address: addressOf(`/annotate/images/${id}/picture`, parameters) });
+export const sliceOf = (id, parameters = {}) => ({ address: apiAddress(`/annotate/images/${id}/picture`, parameters) });
 
-export const load = async (path, parameters) => (await request(addressOf(path, parameters), {})).json();
+export const load = async (path, parameters) => (await request(apiAddress(path, parameters), {})).json();
 
-export const send = async (path, body) => (await request(addressOf(path), jsonBody(body))).json();
+export const send = async (path, body) => (await request(apiAddress(path), jsonBody(body))).json();
 
 /** What can be done about a failed request: try again, "later", log in, "login", or nothing, "refused". */
 export function remedyOf({ status, temporary }) {
   if (status === 401 || status === 403) return "login";
-  return temporary || status === 0 || status === 408 ? "later" : "refused";
+  return temporary || !status || status === 408 ? "later" : "refused"; // no status: no answer of the service, as from a proxy's own page
 }
 
 /** An error {remedy, title, message} for the person who judges. */
 export function problemOf(error) {
   const remedy = remedyOf(error);
-  const isAway = error.status === 0;
+  const isAway = !error.status;
   const titles = { login: error.status === 401 ? tr("You are no longer logged in") : null, later: isAway ? tr("The server does not respond") : tr("The server is busy") };
   const message = isAway ? tr("Your answers are stored in this browser and sent when the server responds again.") : error.message;
   return { remedy, title: titles[remedy] ?? tr("The request was refused"), message };
