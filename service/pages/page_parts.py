@@ -81,7 +81,7 @@ def _need_of(app: Flask, page: MenuPage) -> Scope | OpenTo | None:
 
 
 def install_files(app: Flask) -> None:
-    """Let `app` serve the files of features; raises FeatureUnusable if two files have one address or name."""
+    """Let `app` serve the files of features; raises FeatureUnusable if two files or pages have one name."""
     package = Path(app.root_path)
     static = dict.fromkeys(_files_below(package / STATIC), package / STATIC)
     templates = dict.fromkeys(_files_below(package / TEMPLATES), package / TEMPLATES)
@@ -97,6 +97,9 @@ def install_files(app: Flask) -> None:
 
 
 def _check_modules(feature: Feature, static: Mapping[str, Path]) -> None:
+    taken = {*PAGES, *(page for other in features() if other.name != feature.name for page in other.pages)}
+    if both := sorted(taken & {*feature.pages}):
+        raise FeatureUnusable(f"feature {feature.name}: there is another page {both[0]}")
     for page, names in [*feature.page_modules.items(), *feature.pages.items()]:
         for name in names:
             if page not in (*PAGES, *feature.pages) or name not in static:

@@ -87,15 +87,13 @@ export function form(query) {
 }
 
 /** Load the record of an image of a collection. */
-export async function record({ collection, id }, signal) {
-  return (await request(imageAddress(collection, id), { signal })).json();
-}
+export const record = ({ collection, id }, signal) => fetchJson(imageAddress(collection, id), { signal });
 
 /** Load all images of a study, or of one of its series, in their order, with their cards. */
 export async function seriesImages(collection, { study, series }, signal) {
   const items = [];
   for (let cursor = ""; cursor !== null; ) {
-    const page = await (await request(addressIn(collection, "images", { study, series, sort: "slices", cards: true, limit: 1000, cursor }), { signal })).json();
+    const page = await fetchJson(addressIn(collection, "images", { study, series, sort: "slices", cards: true, limit: 1000, cursor }), { signal });
     items.push(...page.items);
     cursor = page.next;
   }

@@ -4,23 +4,35 @@ import { state, update } from "./page_state.js";
 import { number, tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
 
-/** Run an action, busy meanwhile; what goes wrong is the problem of the page, which offers to try again. */
-export async function attempt(action) {
+/** Run an action, busy meanwhile; what goes wrong is the problem of the page, which offers to try again, or what `again` does. */
+export async function attempt(action, again = () => attempt(action)) {
   update({ busy: true, problem: null });
   try {
     await action();
   } catch (error) {
-    update({ problem: { message: error.message, again: () => attempt(action) } });
+    update({ problem: { message: error.message, again } });
   } finally {
     update({ busy: false });
   }
 }
 
+/** Change something, one at a time, then read what follows. Trying again repeats what failed: no change is made twice. */
+export function changeAndRead(change, read) {
+  if (state.busy) return null;
+  let isMade = false;
+  return attempt(async () => {
+    if (!isMade) await change();
+    isMade = true;
+    await read();
+  });
+}
+
 /** The problem of the state. */
 export function problemBox({ problem } = state) {
   if (!problem) return nothing;
-  return html`<section class="state problem" id="problem" role="alert"><h2>${tr("That did not work")}</h2><p>${problem.message}</p>
-    <button class="button" type="button" id="retry" @click=${problem.again}>${tr("Load again")}</button></section>`;
+  const { message, again } = problem;
+  return html`<section class="state problem" id="problem" role="alert"><h2>${tr("That did not work")}</h2><p>${message}</p>
+    ${again ? html`<button class="button" type="button" id="retry" @click=${again}>${tr("Try again")}</button>` : nothing}</section>`;
 }
 
 /** Tabs {name, title, count} as links to a part of the page; current: the name of the one that is shown. */
@@ -30,4 +42,4 @@ export function tabs(label, items, current) {
 }
 
 /** A button that loads the next page of a list, if there is one. */
-export const moreButton = (next, load) => (next ? html`<p class="further"><button class="button" type="button" id="more" @click=${load}>${tr("Load more")}</button></p>` : nothing);
+export const moreButton = (next, load) => (next ? html`<p class="further"><button class="button" type="button" id="more" @click=${() => state.busy || load()}>${tr("Load more")}</button></p>` : nothing);

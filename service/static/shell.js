@@ -10,5 +10,6 @@ for (const link of document.querySelectorAll("#languages a")) {
     const query = new URLSearchParams(location.search);
     query.set("lang", link.hreflang);
     link.search = query;
+    link.hash = location.hash;
   });
 }

@@ -32,9 +32,19 @@ test("a case becomes the address and the history entry that it was saved from", 
   const saved = { ...content, collection: "knees" };
   assert.deepEqual(addressParams(saved), {
     collection: "knees", image: "q", region: "1,2,3,4", rerank: "diffusion", parameters: "P=9", k: 20,
-    where: "modality=CT;grade>=2", group_by: "image", said: "a,-b",
+    where: "modality=CT;grade>=2", group_by: "image", own: "", said: "a,-b",
   });
   assert.deepEqual(historyEntry(saved), judged);
+});
+
+test("a search that leaves out the own study, or has it, is opened as such", () => {
+  const opened = (changes) => {
+    const { search } = toContent({ query: { image: "q" }, params: { ...params, ...changes }, answer, ...judged });
+    return addressParams({ collection: "c", search, rounds: [] });
+  };
+  assert.equal(opened({ group_by: "patient", exclude_own_study: true }).own, "");
+  assert.equal(opened({ group_by: "patient" }).own, "1");
+  assert.equal(opened({ group_by: "site" }).own, ""); // a choice that the search did not have
 });
 
 test("the region of an uploaded query is not part of the address, and a case without rounds has no judgements", () => {

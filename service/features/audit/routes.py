@@ -172,6 +172,7 @@ def show_quality() -> str | tuple[str, HTTPStatus]:
         "label_keys": keys,
         "chosen": next((key for key in DEFAULT_LABELS if key in keys), ""),
         "may_release": rights is not None and rights.allows(Scope.admin),
+        "may_cancel": rights is not None and rights.allows(Scope.ingest),
     }
     return render_template("quality.html", facts=facts, collection_arg=in_links or None)
 

@@ -41,6 +41,7 @@ class CaseSearchOptions(TypedDict, total=False):
     parameters: Mapping[str, float | str]
     where: LabelConditions
     group_by: str
+    exclude_own_study: bool
 
 
 class CaseMethods(ServiceConnection):

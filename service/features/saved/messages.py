@@ -93,6 +93,9 @@ class CaseSearch(BaseModel):
         default=[], description="Conditions on labels.", examples=[["modality=CR"]]
     )
     group_by: Name | None = Field(default=None, description="How results were grouped.", examples=["patient"])
+    exclude_own_study: bool = Field(
+        default=False, description="Whether images of the query's own study were left out.", examples=[True]
+    )
 
 
 class CaseAnswer(BaseModel):

@@ -24,20 +24,17 @@ function restart() {
   return running.signal;
 }
 
-/** Keep a query for the history; returns its number. */
-export function keepQuery(query) {
-  if (!queries.includes(query)) queries.push(query);
-  return queries.indexOf(query);
-}
-
 /** The name of the collection for addresses of the API. */
 export const collectionName = () => state.facts.collection;
 
 /** The address of the page for a query: that of now, another one, or none. */
 export const addressOf = (query) => address.write(addressFields({ ...state, rounds: query === state.query ? state.rounds : [] }, query));
 
-function entryOf(query) {
-  return query && !query.image ? { file: keepQuery(query), loaded: LOADED } : {};
+/** What an entry of the history has of a query: its number among those that no address contains. */
+export function entryOf(query) {
+  if (!query || query.image) return {};
+  if (!queries.includes(query)) queries.push(query);
+  return { file: queries.indexOf(query), loaded: LOADED };
 }
 
 /** What the state has of a new query. */

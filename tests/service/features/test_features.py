@@ -108,6 +108,8 @@ def test_an_eraser_that_cannot_be_imported_fails_start_and_erasures(
         ),
         ("page_modules={'search': ('note.js',)}", "there is no page search, or no file static/note.js"),
         ("pages={'notes': ('note.js',)}", "there is no page notes, or no file static/note.js"),
+        ("pages={'search': ('page.css', 'theme.js')}", "there is another page search"),
+        ("pages={'saved': ('page.css', 'theme.js')}", "there is another page saved"),
     ],
 )
 def test_a_feature_that_does_not_fit_fails_start(

@@ -89,6 +89,7 @@ def test_a_case_is_changed_exported_and_deleted(
     page.locator("#shared").check()
     page.get_by_role("button", name="Save changes").click()
     page.get_by_role("heading", name="Changed", exact=True).wait_for()
+    expect(page.locator("#checked")).not_to_be_checked()  # the file has another title
     page.goto(served.address + "/saved")
     page.locator("#words").fill("chang")
     until(page, "document.querySelectorAll('#list li').length === 1")

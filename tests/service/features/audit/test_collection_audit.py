@@ -99,6 +99,7 @@ def test_the_page_has_the_labels_to_choose(writable: Path) -> None:
     facts = facts_of(page.text)
     assert facts["chosen"] == "label"
     assert facts["may_release"]
+    assert facts["may_cancel"]
 
 
 def test_steps_never_go_back() -> None:

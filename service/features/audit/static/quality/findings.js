@@ -9,8 +9,8 @@ const PERCENT = { style: "percent", maximumFractionDigits: 2 };
 const MEMBERS = 12; // pictures of a group
 const LISTED_MEMBERS = 50; // the service names no more of a group
 const CHANGES = {
-  ...{ reference: mark("reference"), identical: mark("identical"), resized: mark("resized"), recompressed: mark("recompressed"), gamma: mark("brightness") },
-  ...{ rotated: mark("rotated"), inverted: mark("inverted"), flipped: mark("flipped"), cropped: mark("cropped"), text: mark("text") },
+  reference: mark("reference"), identical: mark("identical"), resized: mark("resized"), recompressed: mark("recompressed"), gamma: mark("brightness"),
+  rotated: mark("rotated"), inverted: mark("inverted"), flipped: mark("flipped"), cropped: mark("cropped"), text: mark("text"),
 };
 const KINDS = { patient: mark("the same patient"), study: mark("the same study"), picture: mark("the same picture"), "near-duplicate": mark("near-duplicates") };
 

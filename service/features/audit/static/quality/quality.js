@@ -10,12 +10,13 @@ import { findings } from "./findings.js";
 import * as quarantine from "./quarantine.js";
 
 const POLL_MS = 1000;
+let timer = 0; // until the audit that runs is read again
 
 const main = document.getElementById("quality");
 const facts = JSON.parse(main.dataset.facts);
 
 Object.assign(state, {
-  facts, // {collection, in_links, collections, label_keys, may_release}
+  facts, // {collection, in_links, collections, label_keys, may_release, may_cancel}
   tab: location.hash.slice(1),
   label: facts.chosen, // the label to check
   split: "",
@@ -37,11 +38,15 @@ async function read() {
   const isNew = audit && audit.read_at !== state.audit?.read_at; // else what was decided on the page stays
   const chosen = { decided: new Map(), label: known(audit?.labels?.key, state.label), split: known(audit?.leaks?.key, state.split) };
   update({ ...(isNew && chosen), running, audit, changed, corrected, isRead: true });
-  if (phase === "failed") update({ problem: { message: tr("The last audit failed: {reason}", { reason: error ?? "" }), again: load } });
-  if (running) setTimeout(load, POLL_MS);
+  if (phase === "failed") update({ problem: { message: tr("The last audit failed: {reason}", { reason: error ?? "" }) } });
+  clearTimeout(timer);
+  if (running) timer = setTimeout(follow, POLL_MS);
 }
 
 const load = () => attempt(read);
+
+/** Read the audit that runs once more, beside what else the page does. */
+const follow = () => read().catch(({ message }) => update({ problem: { message, again: load } }));
 
 function begin(event) {
   event.preventDefault();
@@ -52,7 +57,7 @@ function begin(event) {
   });
 }
 
-const cancel = () => attempt(() => request(`/v1/jobs/${encodeURIComponent(state.running.job)}/cancel`, { method: "POST" }));
+const cancel = () => attempt(() => request(`/v1/jobs/${encodeURIComponent(state.running.job)}/cancel`, { method: "POST" }), load);
 
 function field(name, words, keys) {
   const option = (value, text) => html`<option value=${value} .selected=${value === state[name]}>${text}</option>`;
@@ -63,12 +68,12 @@ function head({ running, audit, changed, isRead, busy }) {
   const made = audit && tr("{images} images, {date} UTC.", { images: audit.images, date: audit.read_at.slice(0, 16).replace("T", " ") });
   return html`<form class="audit-form" id="start" @submit=${begin}>
       ${field("label", tr("Label to check"), facts.label_keys)}${field("split", tr("Label of the split"), facts.label_keys)}
-      <button class="button primary" type="submit" id="run" ?disabled=${running || (busy && !isRead)}>${tr("Start an audit")}</button>
+      <button class="button primary" type="submit" id="run" ?disabled=${running || busy}>${tr("Start an audit")}</button>
     </form>
     <p class="hint" id="made" role="status">${audit ? made : isRead && !running ? tr("There has been no audit of this collection.") : ""} ${audit && changed ? tr("The collection has changed since.") : ""}</p>
     ${running ? html`<div class="progress-line" id="progress-line"><span id="progress-text" role="status">${tr("The audit is running.")}</span>
       <progress max="1000" .value=${running.done} aria-labelledby="progress-text"></progress>
-      <button class="button" type="button" @click=${cancel}>${tr("Cancel")}</button></div>` : nothing}`;
+      ${facts.may_cancel ? html`<button class="button" type="button" ?disabled=${busy} @click=${cancel}>${tr("Cancel")}</button>` : nothing}</div>` : nothing}`;
 }
 
 /** All tabs of a state: findings of the audit, and the quarantine. */

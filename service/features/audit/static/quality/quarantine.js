@@ -25,12 +25,12 @@ export const load = (cursor = "") =>
     update({ quarantined: { items: cursor ? [...state.quarantined.items, ...items] : items, next } });
   });
 
-/** Carry out the decision on an image, and take it off the list. */
+/** Carry out the decision on an image, and take it off the list. If that fails, the list may be old: somebody else has decided. */
 const decide = ({ image_id: id }, part, method) =>
   attempt(async () => {
     await request(address(`/${encodeURIComponent(id)}${part}`), { method });
     update({ quarantined: { ...state.quarantined, items: state.quarantined.items.filter((item) => item.image_id !== id) } });
-  });
+  }, () => load());
 
 function entry(item) {
   const finding = item.findings.map((each) => REASONS[each] ?? each).join("; ");

@@ -85,7 +85,6 @@ export function draw(now) {
   return html`<article class="saved-sheet">
       <h1>${saved.title}</h1>
       <p class="hint">${savedFacts(saved, true)}</p>
-      ${problemBox()}
       <div class="case-top">${query(now)}<p class="note">${saved.note}</p></div>
       <h2>${tr("Results as they were")}</h2>
       ${saved.missing ? html`<p class="hint">${trn("{count} result is left out: its image is no longer in the collection.", "{count} results are left out: their images are no longer in the collection.", saved.missing)}</p>` : nothing}
@@ -94,6 +93,7 @@ export function draw(now) {
     <aside class="saved-tools" aria-label=${tr("Case")}>
       <a class="button primary" href=${`/?${search}`}>${tr("Open the search")}</a>
       ${teachingFile(now)}
+      ${problemBox()}
       ${changeForm(now)}
       ${deleteButton("cases", saved, facts, () => location.assign("/saved"))}
     </aside>`;

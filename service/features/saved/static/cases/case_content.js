@@ -19,6 +19,7 @@ const judgementText = (list) =>
 export function toContent({ query, params, answer, rounds, marks }) {
   const search = { k: params.k, rerank: params.rerank, parameters: params.parameters, where: params.where };
   if (params.group_by) search.group_by = params.group_by;
+  if (params.exclude_own_study) search.exclude_own_study = true;
   if (query.image) search.image_id = query.image;
   if (query.text) search.text = query.text;
   if (query.region) search.region = query.region;
@@ -35,6 +36,9 @@ export function toContent({ query, params, answer, rounds, marks }) {
   };
 }
 
+/** Whether the study of the query is among the results where the page usually leaves it out. */
+const isOwnIn = ({ text, group_by: group, exclude_own_study: isOut }) => !text && !isOut && ["patient", "study"].includes(group);
+
 /** The parameters of the address of a case's search, as address.js writes them. */
 export function addressParams({ collection, search, rounds }) {
   return {
@@ -46,6 +50,7 @@ export function addressParams({ collection, search, rounds }) {
     k: search.k,
     where: search.where.join(";"),
     group_by: search.group_by ?? "image", // else the page has one result of each patient
+    own: isOwnIn(search) ? "1" : "",
     said: judgementText(rounds.at(-1) ?? []),
   };
 }

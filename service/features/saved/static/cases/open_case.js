@@ -3,7 +3,7 @@
 import * as address from "../address.js";
 import { fetchJson, request } from "../api.js";
 import { apiAddress } from "../saved/saved_words.js";
-import { keepQuery } from "../search/run.js";
+import { entryOf } from "../search/run.js";
 import { addressParams, historyEntry } from "./case_content.js";
 
 /** The query of a case that no address contains: words, or the stored picture; null for an image of the collection. */
@@ -20,7 +20,6 @@ export async function openCase() {
   const id = new URLSearchParams(location.search).get("case");
   if (!id) return;
   const saved = await fetchJson(apiAddress("cases", id));
-  const query = await ownQuery(saved);
-  const entry = historyEntry(saved);
-  history.replaceState(query ? { ...entry, file: keepQuery(query) } : entry, "", address.write(addressParams(saved)));
+  const entry = { ...historyEntry(saved), ...entryOf(await ownQuery(saved)) };
+  history.replaceState(entry, "", address.write(addressParams(saved)));
 }

@@ -1,6 +1,6 @@
 // Keeping the search that is shown as a case, with a title and a note.
 
-import { addressIn, jsonBody, request } from "../api.js";
+import { addressIn, fetchJson, jsonBody } from "../api.js";
 import { state, update } from "../page_state.js";
 import { asText } from "../rounds.js";
 import { pageAddress } from "../saved/saved_words.js";
@@ -33,7 +33,7 @@ async function save({ title, note, shared }) {
     body.set("case", JSON.stringify(fields));
     options = { method: "POST", body };
   }
-  return (await request(addressIn("", "cases", { collection: collectionName() }), options)).json();
+  return fetchJson(addressIn("", "cases", { collection: collectionName() }), options);
 }
 
 async function submit(event) {

@@ -2,7 +2,8 @@
 
 import { fetchJson, jsonBody, request } from "../api.js";
 import { card } from "../card.js";
-import { attempt, problemBox } from "../list_page.js";
+import { titleOf } from "../card_words.js";
+import { attempt, changeAndRead, problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
 import { lookCloser } from "../saved/closer_look.js";
 import { changeForm, deleteButton } from "../saved/own.js";
@@ -36,11 +37,8 @@ const send = (part, body) => request(address(part), body ? jsonBody(body) : { me
 const digits = (images) => images.map(({ relevant }) => (relevant ? "1" : "0")).join("");
 const ids = () => state.batch.map(({ image_id }) => image_id);
 
-/** Run an action that ends with another batch or estimate, one at a time. */
-const act = (action) => (state.busy ? null : attempt(action));
-
 async function readImages() {
-  const { images } = await fetchJson(address("?cards=true"));
+  const { images } = await fetchJson(address(state.images ? "?cards=true" : ""));
   update({ history: digits(images), ...(state.images && { images: images.filter(({ relevant }) => relevant).slice(-SHOWN).reverse() }) });
 }
 
@@ -57,16 +55,21 @@ async function showFound() {
 }
 
 /** Load what is judged next, or for others what was found. */
-export const start = () => attempt(state.saved.mine ? readBatch : showFound);
+export function start() {
+  addEventListener("beforeunload", (event) => state.marks.size && event.preventDefault()); // marks that are not sent
+  attempt(state.saved.mine ? readBatch : showFound);
+}
 
 const pictureAt = (index) => document.querySelectorAll("#grid .card")[index];
 
 function next() {
   const judgements = asList(state.marks, ids());
   if (!judgements.length) return;
-  act(async () => {
+  const change = async () => {
     await send("/judgements", { judgements });
-    update({ history: state.history + digits(judgements) });
+    update({ history: state.history + digits(judgements), marks: new Map() });
+  };
+  changeAndRead(change, async () => {
     await readBatch();
     pictureAt(0)?.focus();
     scrollTo(0, 0);
@@ -76,19 +79,19 @@ function next() {
 /** Take back the marks of this batch, or the judgements of the last one. */
 function undo() {
   if (state.marks.size) return update({ marks: new Map() });
-  act(async () => {
-    await send("/undo");
-    await readImages();
+  changeAndRead(() => send("/undo"), async () => {
+    if (!state.images) await readImages(); // else the batch comes with them
     await readBatch();
   });
 }
 
+function leave() {
+  update({ marks: new Map() });
+  location.assign("/saved#cohorts");
+}
+
 /** Judge an image that was found as one that does not belong. */
-const takeOut = (hit) =>
-  act(async () => {
-    await send("/judgements", { judgements: [{ image_id: hit.image_id, relevant: false }] });
-    await showFound();
-  });
+const takeOut = ({ image_id: id }) => changeAndRead(() => send("/judgements", { judgements: [{ image_id: id, relevant: false }] }), showFound);
 
 function onKey(event) {
   const cards = [...event.currentTarget.querySelectorAll(".card")];
@@ -134,7 +137,7 @@ function batch(now) {
 
 function found({ saved, images, facts }) {
   const shown = images ?? [];
-  const remove = (hit) => html`<button class="button small" type="button" aria-label=${tr("Does not belong")} title=${tr("Does not belong")} @click=${() => takeOut(hit)}>✕</button>`;
+  const remove = (hit) => html`<button class="button small" type="button" aria-label=${`${tr("Does not belong")}: ${titleOf(hit)}`} title=${tr("Does not belong")} @click=${() => takeOut(hit)}>✕</button>`;
   const entry = (hit, index) => html`<li>${card(hit, { href: searchAddress(hit.image_id, facts.collection), actions: { open: () => lookCloser(shown, index, facts.collection) }, below: saved.mine && shown.length > 1 ? remove(hit) : nothing })}</li>`;
   return html`<details class="cohort-found" id="found-images" ?open=${!saved.mine} @toggle=${({ target }) => target.open ? state.images ?? attempt(showFound) : update({ images: null })}>
     <summary>${tr("Images found")}</summary><ul class="grid" role="list">${repeat(shown, ({ image_id: id }) => id, entry)}</ul></details>`;
@@ -180,6 +183,6 @@ export function draw(now) {
       <section><h2>${tr("Export")}</h2><div class="buttons">${Object.entries(FORMATS).map(([format, words]) => html`<a class="button small" href=${address(`/export?format=${format}`)} download>${words}</a>`)}</div></section>
       ${changeForm(now)}
       ${!saved.mine && saved.note ? html`<section><h2>${tr("Note")}</h2><p class="note">${saved.note}</p></section>` : nothing}
-      ${deleteButton("cohorts", saved, facts, () => location.assign("/saved#cohorts"))}
+      ${deleteButton("cohorts", saved, facts, leave)}
     </aside>`;
 }

@@ -48,7 +48,10 @@ function search({ target }) {
   timer = setTimeout(load, DELAY);
 }
 
-const drop = ({ id }) => update({ items: state.items.filter((item) => item.id !== id) });
+function drop({ id }) {
+  update({ items: state.items.filter((item) => item.id !== id) });
+  queueMicrotask(() => document.getElementById(`tab-${state.kind}`)?.focus()); // the question had the focus, and is gone then
+}
 
 function entry(kind, saved, facts) {
   const search = new URLSearchParams({ case: saved.id, ...(facts.several && { collection: saved.collection }) });

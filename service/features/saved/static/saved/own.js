@@ -20,12 +20,14 @@ export function deleteButton(kind, saved, { is_admin: isAdmin }, done) {
 
 async function remove() {
   const { kind, saved, done } = state.deleting;
+  const ask = (changes) => state.deleting?.saved === saved && update({ deleting: changes && { kind, saved, done, ...changes } }); // unless the question was closed
+  ask({ busy: true });
   try {
     await request(apiAddress(kind, saved.id), { method: "DELETE" });
-    update({ deleting: null });
+    ask(null);
     done();
   } catch (error) {
-    update({ deleting: { ...state.deleting, problem: error.message } });
+    ask({ problem: error.message });
   }
 }
 
@@ -42,7 +44,7 @@ export function deleteDialog({ deleting }) {
     ${deleting.problem ? html`<p class="problem" role="alert">${deleting.problem}</p>` : nothing}
     <div class="buttons">
       <button class="button" type="button" autofocus @click=${({ target }) => target.closest("dialog").close()}>${tr("Cancel")}</button>
-      <button class="button danger" type="button" id="delete-confirm" @click=${remove}>${tr("Delete permanently")}</button>
+      <button class="button danger" type="button" id="delete-confirm" ?disabled=${deleting.busy} @click=${remove}>${tr("Delete permanently")}</button>
     </div>
   </dialog>`;
 }
@@ -54,7 +56,7 @@ function change(event) {
   const options = { ...jsonBody({ title: title.value, note: note.value, shared: shared.checked }), method: "PATCH" };
   attempt(async () => {
     const changed = await fetchJson(apiAddress(kind, saved.id), options);
-    update({ saved: { ...saved, ...changed }, said: tr("Saved") });
+    update({ saved: { ...saved, ...changed }, said: tr("Saved"), checked: false }); // the file has another note
   });
 }
 

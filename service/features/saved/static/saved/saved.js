@@ -16,7 +16,7 @@ Object.assign(state, {
   facts, // what the service says: {several, is_admin, ...}
   busy: false,
   problem: null, // {message, again}
-  deleting: null, // {kind, saved, done, problem} of the open question
+  deleting: null, // {kind, saved, done, busy, problem} of the open question
   said: "", // for screen readers
   ...page.begin(facts),
 });

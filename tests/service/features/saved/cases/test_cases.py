@@ -41,7 +41,14 @@ def new_case(ids: list[str], **changes: Any) -> dict[str, Any]:
     marks = [{"image_id": ids[1], "relevance": 1}, {"image_id": ids[2], "relevance": -1}]
     return {
         "title": "Knee",
-        "search": {"image_id": ids[0], "k": 2, "rerank": "none", "where": ["label=even"]},
+        "search": {
+            "image_id": ids[0],
+            "k": 2,
+            "rerank": "none",
+            "where": ["label=even"],
+            "group_by": "patient",
+            "exclude_own_study": True,
+        },
         "method": "none",
         "answers": answers,
         "rounds": [marks[:1]],
