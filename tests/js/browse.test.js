@@ -14,6 +14,8 @@ test("an address has the whole state, and gives it back", () => {
   const usual = { where: [], sort: "newest", view: "images", study: "", series: "", others: {} };
   assert.deepEqual(conditions.read("?view=nonsense&where=&lang=de&chosen=1"), usual);
   assert.equal(conditions.write(usual, ""), "/browse");
+  assert.equal(conditions.read("?view=series", { images: "Images", series: "Series" }).view, "series");
+  assert.equal(conditions.read("?view=series").view, "images"); // of a collection without series
 });
 
 test("values of a key are chosen and dropped", () => {

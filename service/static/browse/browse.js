@@ -1,6 +1,7 @@
 // Browse: all images of a collection, to filter, look at, select, label, delete and export. Features add to it what stands beside the grid.
 
 import "../shell.js";
+import { problemBox } from "../list_page.js";
 import { callParts } from "../page_parts.js";
 import { state, subscribe, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
@@ -10,30 +11,29 @@ import { saveAllRecords, saveTable } from "./export_files.js";
 import { facets } from "./facets.js";
 import { cards, measure, tiles } from "./grid.js";
 import { largeView } from "./large_view.js";
-import { attempt, change, emptyList, more, moreCards, readAddress, reload, show } from "./listing.js";
+import { attempt, change, emptyList, more, moreCards, readAddress, show } from "./listing.js";
 import { MAX_SET } from "./requests.js";
 import { dialogs, selectionBar } from "./selection_bar.js";
 
 const page = document.getElementById("browse");
+const views = JSON.parse(page.dataset.views ?? "{}"); // names by view, none without series
 
 Object.assign(state, {
-  facts: { ...JSON.parse(page.dataset.facts), views: JSON.parse(page.dataset.views ?? "null") }, // what the service says of the collection, and names of views
-  ...read(location.search), // where, sort, view, study, series, and others: those of features
-  ...emptyList(), // pages and what is selected of them, or cards
+  facts: { ...JSON.parse(page.dataset.facts), views }, // what the service says of the collection
+  ...read(location.search, views), // where, sort, view, study, series, and others: those of features
+  ...emptyList(), // pages and what is selected of them, or cards; what is open
   keys: null, // all labels of the collection
   opened: null, // set of keys whose values are shown
   values: new Map(), // by key
   limits: new Map(), // number of values that are shown, by key
-  large: null, // what the dialog shows
-  dialog: null, // id of another one that is open
   label: { key: "", value: "" }, // that is typed
   done: "",
 });
 
-function views({ facts, view }) {
-  if (!facts.views) return nothing;
+function viewSwitch({ view }) {
+  if (!views.images) return nothing;
   const choose = (name) => change({ view: name, study: "", series: "", others: { ...state.others, area: "" } });
-  return html`<fieldset class="switch" id="views"><legend class="unseen">${tr("Show")}</legend>${Object.entries(facts.views).map(([name, title]) => html`<label><input type="radio" name="view" value=${name} .checked=${name === view} @change=${() => choose(name)} /><span>${title}</span></label>`)}</fieldset>`;
+  return html`<fieldset class="switch" id="views"><legend class="unseen">${tr("Show")}</legend>${Object.entries(views).map(([name, title]) => html`<label><input type="radio" name="view" value=${name} .checked=${name === view} @change=${() => choose(name)} /><span>${title}</span></label>`)}</fieldset>`;
 }
 
 function sorting({ sort, keys }) {
@@ -46,7 +46,7 @@ function sorting({ sort, keys }) {
 async function exportTable() {
   const { where, sort } = state;
   const ids = await state.ids;
-  await saveTable(ids ? { ids, sort } : { where, sort });
+  await saveTable(ids ? { ids } : { where, sort });
 }
 
 const exportRecords = () => saveAllRecords(state.page, (number) => update({ done: trn("{count} image read for the export.", "{count} images read for the export.", number) }));
@@ -59,32 +59,32 @@ function selectAll() {
 
 function imageTools(now) {
   const { total, others } = now;
+  const isOver = others.area && total > MAX_SET;
   return html`${sorting(now)}
     <button class="pill" type="button" popovertarget="all-menu" aria-label=${tr("All that match")}>•••</button>
     <div class="choices" id="all-menu" popover role="group" aria-label=${tr("All that match")}>
       <button type="button" id="select-all" title="Ctrl A" @click=${selectAll}>${tr("Select all loaded")}</button>
-      <button type="button" ?disabled=${!total || (others.area && total > MAX_SET)} @click=${() => attempt(exportTable)}>${tr("Export csv")}</button>
+      <button type="button" ?disabled=${!total || isOver} title=${isOver ? tr("At most {count} images", { count: MAX_SET }) : ""} @click=${() => attempt(exportTable)}>${tr("Export csv")}</button>
       <button type="button" ?disabled=${!total} @click=${() => attempt(exportRecords)}>${tr("Export JSON")}</button></div>`;
 }
 
-function chips({ where, ...now }) {
-  const remove = (condition) => {
-    change({ where: toggle(where, condition) });
-    (document.querySelector("#chips .pill") ?? document.getElementById("sort")).focus();
-  };
-  const added = callParts("chips", now).filter((chip) => chip !== nothing);
-  if (!where.length && !added.length) return nothing;
-  return html`<ul class="chips" id="chips" role="list" aria-label=${tr("Filters in use")}>${where.map((condition) => html`<li><button class="pill on" type="button" aria-label=${tr("Remove the filter {condition}", { condition })} @click=${() => remove(condition)}>${condition} ×</button></li>`)}${added.map((chip) => html`<li>${chip}</li>`)}</ul>`;
+/** After a chip was taken away, the focus is on another one, or on the images. */
+async function refocus({ target }) {
+  if (!target.closest("button")) return;
+  await Promise.resolve(); // drawn now
+  (document.querySelector("#chips .pill") ?? document.querySelector("#grid, #cards")).focus();
 }
 
-function problemBox({ problem, dialog }) {
-  if (!problem || dialog) return nothing;
-  return html`<section class="state problem" id="problem" role="alert"><h2>${tr("That did not work")}</h2><p>${problem}</p><button class="button" type="button" id="retry" @click=${reload}>${tr("Load again")}</button></section>`;
+function chips({ where, ...now }) {
+  const added = callParts("chips", now).filter((chip) => chip !== nothing);
+  if (!where.length && !added.length) return nothing;
+  return html`<ul class="chips" id="chips" role="list" aria-label=${tr("Filters in use")} @click=${refocus}>${where.map((condition) => html`<li><button class="pill on" type="button" aria-label=${tr("Remove the filter {condition}", { condition })} @click=${() => change({ where: toggle(where, condition) })}>${condition} ×</button></li>`)}${added.map((chip) => html`<li>${chip}</li>`)}</ul>`;
 }
 
 function rest({ pages, cards: listed, view, busy, where, others }) {
   const [left, load] = view === "images" ? [!pages.done, more] : [Boolean(listed?.next), moreCards];
-  const isEmpty = !busy && !left && !(view === "images" ? pages.items : (listed?.items ?? [])).length;
+  const { items } = view === "images" ? pages : (listed ?? {}); // none before the first answer, or after an error
+  const isEmpty = !busy && !left && items?.length === 0;
   if (isEmpty) {
     const isFiltered = where.length || others.area;
     return html`<section class="state" id="none"><h2>${tr("No images")}</h2>${isFiltered ? html`<button class="button" type="button" id="unfilter" @click=${() => change({ where: [], others: { ...others, area: "" } })}>${tr("Remove all filters")}</button>` : nothing}</section>`;
@@ -93,7 +93,7 @@ function rest({ pages, cards: listed, view, busy, where, others }) {
 }
 
 function draw(now) {
-  const { total, view, done } = now;
+  const { total, view, done, dialog } = now;
   const ofImages = view === "images";
   const skip = (event) => {
     event.preventDefault(); // another address would load the images again
@@ -104,10 +104,10 @@ function draw(now) {
     ${callParts("beside", now)}
     <div class="stock">
       <div class="bar"><p class="total" id="total" role="status">${total === null ? "…" : trn("{count} image", "{count} images", total)}</p>
-        ${views(now)}${ofImages ? imageTools(now) : nothing}${callParts("tools", now)}</div>
+        ${viewSwitch(now)}${ofImages ? imageTools(now) : nothing}${callParts("tools", now)}</div>
       ${chips(now)}
       <p class="unseen" id="done" role="status">${done}</p>
-      ${problemBox(now)}
+      ${dialog ? nothing : problemBox(now)}
       ${ofImages ? tiles(now) : cards(now)}
       ${rest(now)}
       ${selectionBar(now)}

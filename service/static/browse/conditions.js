@@ -3,7 +3,6 @@
 const FORM = /^([^=!<>]+?)\s*(>=|<=|!=|=|>|<)\s*(.*)$/s;
 const PRESENCE = /^(!?)\s*([^=!<>]+?)\s*\?$/s;
 const OWN = ["collection", "lang", "where", "sort", "view", "study", "series", "chosen"];
-export const VIEWS = ["images", "series", "study"];
 
 /** Split a condition into {key, operator, value}; null for what is none. */
 export function parse(condition) {
@@ -43,14 +42,14 @@ export function conditionsBeside(where, key) {
   });
 }
 
-/** Read the state from the text of an address; `others` are the parameters of features. */
-export function read(search) {
+/** Read the state from the text of an address. views: names of those that the page has; `others` are the parameters of features. */
+export function read(search, views = {}) {
   const query = new URLSearchParams(search);
   const view = query.get("view");
   return {
     where: query.getAll("where").filter(Boolean),
     sort: query.get("sort") || "newest",
-    view: VIEWS.includes(view) ? view : "images",
+    view: Object.hasOwn(views, view) ? view : "images",
     study: query.get("study") ?? "",
     series: query.get("series") ?? "",
     others: Object.fromEntries([...query].filter(([name]) => !OWN.includes(name))),

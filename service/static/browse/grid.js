@@ -104,7 +104,7 @@ function reveal() {
 }
 
 /** A series or study as an image, of which it has the labels. */
-const hitOf = ({ image_id, labels }) => ({ image_id, labels, card: { ...labels, finding: labels.label }, links: { thumbnail: imageAddress(state.facts.collection, image_id, "/thumbnail") } });
+const hitOf = ({ image_id, labels }) => ({ image_id, labels, card: { finding: labels.label, ...labels }, links: { thumbnail: imageAddress(state.facts.collection, image_id, "/thumbnail") } });
 
 /** The cards of series or studies for a state. */
 export function cards({ cards: listed, view, busy, facts }) {

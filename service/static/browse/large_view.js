@@ -4,11 +4,12 @@ import { titleOf } from "../card_words.js";
 import { state, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
 import { html, live, nothing } from "../vendor/lit.js";
+import { sliceOf } from "../viewer/picture_source.js";
 import "../viewer/viewer.js";
-import { attempt, change } from "./listing.js";
+import { attempt, change, more } from "./listing.js";
 import { record, searchAddress, slices } from "./requests.js";
 
-const sliceOf = ({ image_id, card }) => ({ id: image_id, position_mm: card?.slice?.position_mm, stack: card?.slice?.stack });
+const indexOf = (items, { image_id }) => items.findIndex((each) => each.image_id === image_id);
 
 /** What the dialog shows of images, one of which is in front; `item` is that of the grid, or of the map. */
 function stackOf(items, index, item = null) {
@@ -19,12 +20,15 @@ function stackOf(items, index, item = null) {
 
 /** Open the dialog with an image. */
 export function openItem(item) {
-  const large = stackOf([item], 0, item);
+  const stack = state.large?.items.length > 1 ? state.large.items : [];
+  const known = indexOf(stack, item);
+  const large = known < 0 ? stackOf([item], 0, item) : stackOf(stack, known, item);
   update({ large });
-  if (!item.series) return;
+  if (item === state.pages.items.at(-1)) attempt(more); // so that there is a next one
+  if (!item.series || known >= 0) return;
   attempt(async () => {
     const items = await slices(item);
-    const index = items.findIndex(({ image_id }) => image_id === item.image_id);
+    const index = indexOf(items, item);
     if (state.large === large && index >= 0) update({ large: stackOf(items, index, item) });
   });
 }
@@ -36,6 +40,7 @@ export const openImage = (id) => attempt(async () => openItem(state.pages.item(i
 export async function openAddressed({ study, series, large }) {
   const uids = JSON.stringify([study, series]);
   if (!study) return large?.uids ? update({ large: null }) : null;
+  if (large?.uids === uids) return null;
   await attempt(async () => {
     const items = await slices({ study, series });
     if (items.length && uids === JSON.stringify([state.study, state.series])) update({ large: { ...stackOf(items, Math.floor(items.length / 2)), uids } });

@@ -5,7 +5,7 @@ import { state, update } from "../page_state.js";
 import * as conditions from "./conditions.js";
 import { ImagePages, PAGE } from "./image_pages.js";
 import { openAddressed } from "./large_view.js";
-import { images, labelValues, load, recordsOf } from "./requests.js";
+import { load, recordsOf } from "./requests.js";
 import { Selection } from "./selection.js";
 
 const SERIES = 60; // cards of a request
@@ -16,8 +16,12 @@ const FIRST = 12; // values shown of a label
 let running = new AbortController();
 let listed = ""; // what the list that is shown was loaded for
 
-/** What is listed, before something is loaded. */
-export const emptyList = () => ({ pages: new ImagePages(async () => ({ items: [], next: null })), selection: new Selection(), active: 0, sight: null, cards: null, total: null, busy: true, problem: null });
+/** What is listed, before something is loaded. large: what the large view shows; dialog: id of another one that is open. */
+export const emptyList = () => ({
+  pages: new ImagePages(async () => ({ items: [], next: null })),
+  selection: new Selection(),
+  ...{ active: 0, sight: null, cards: null, total: null, busy: true, problem: null, large: null, dialog: null },
+});
 
 const addressNow = () => conditions.write(state, state.facts.several ? state.facts.collection : "");
 
@@ -36,7 +40,7 @@ export function changeOthers(part) {
 
 /** Read the address again, after a step in the history. */
 export function readAddress() {
-  update(conditions.read(location.search));
+  update(conditions.read(location.search, state.facts.views));
   return show();
 }
 
@@ -46,7 +50,7 @@ export async function attempt(action) {
   try {
     await action();
   } catch (error) {
-    if (error.name !== "AbortError") update({ problem: error.message, busy: false });
+    if (error.name !== "AbortError") update({ problem: { message: error.message, again: reload }, busy: false });
   }
 }
 
@@ -56,15 +60,13 @@ export function reload() {
   return show();
 }
 
-/** Show the state: another list from its beginning, or the series that is open. */
+/** Show the state: another list from its beginning, and the series that is open. */
 export async function show() {
   const { where, sort, view, others } = state;
   const wanted = JSON.stringify([where, sort, view, others.area]);
-  if (wanted !== listed) {
-    listed = wanted;
-    await list();
-  }
-  await openAddressed(state);
+  const isOther = wanted !== listed;
+  listed = wanted;
+  await Promise.all([isOther && list(), openAddressed(state)]); // the empty list has nothing open
 }
 
 async function list() {
@@ -76,14 +78,13 @@ async function list() {
   const part = Promise.all(callParts("area", state)).then((found) => found.find(Boolean) ?? null); // a part of all images that a feature has chosen
   const ids = part.then((chosen) => chosen?.ids(where, sort) ?? null);
   for (const each of [part, ids]) each.catch(() => {}); // those that wait for them show the error
-  const page = async (cursor, limit, stop) => {
+  const page = async (cursor, limit, cards, stop) => {
     const chosen = await ids;
-    if (!chosen) return images({ where, sort, cursor, limit }, stop);
+    if (!chosen) return load("images", { where, sort, cursor, limit, cards }, stop);
     const [start, end] = [Number(cursor ?? 0), Number(cursor ?? 0) + limit];
-    return { items: await recordsOf(chosen.slice(start, end), stop), next: end < chosen.length ? String(end) : null };
+    return { items: await recordsOf(chosen.slice(start, end), cards, stop), next: end < chosen.length ? String(end) : null };
   };
-  update({ ...emptyList(), pages: new ImagePages((cursor, stop) => page(cursor, PAGE, stop)), page, part, ids, signal, done: "" });
-  callParts("listed", state);
+  update({ ...emptyList(), pages: new ImagePages((cursor, stop) => page(cursor, PAGE, true, stop)), page, part, ids, signal, done: "" });
   await Promise.all([attempt(view === "images" ? more : moreCards), count()]);
 }
 
@@ -107,7 +108,7 @@ async function fill(key) {
   const { where, part, signal } = state;
   const [beside, limit] = [conditions.conditionsBeside(where, key), state.limits.get(key) ?? FIRST];
   const chosen = await part;
-  const answer = await (chosen ? chosen.values(key, beside, limit) : labelValues(key, beside, limit, signal));
+  const answer = await (chosen ? chosen.values(key, beside, limit) : load(`labels/${encodeURIComponent(key)}`, { where: beside, limit }, signal));
   if (!signal.aborted) update({ values: new Map(state.values).set(key, answer) });
 }
 

@@ -10,20 +10,14 @@ const send = (path, fields, options = {}) => request(addressIn(state.facts.colle
 /** Load something of the collection, or send `body` for it. */
 export const load = async (path, fields, signal, body) => (await send(path, fields, { ...(body && jsonBody(body)), signal })).json();
 
-/** Load a page of images {items, next}. */
-export const images = (params, signal) => load("images", { cards: true, ...params }, signal);
-
 /** Load all images of a study, or of one of its series, in their order. */
 export const slices = (uids) => seriesImages(state.facts.collection, uids);
 
 /** Load the record of an image. */
 export const record = async (id) => (await request(imageAddress(state.facts.collection, id, "", { cards: true }), {})).json();
 
-/** Load the images with these ids. */
-export const recordsOf = async (ids, signal) => (ids.length ? (await load("images/records", { cards: true }, signal, { ids })).items : []);
-
-/** Load the most frequent values of a label among the images that meet conditions. */
-export const labelValues = (key, where, limit, signal) => load(`labels/${encodeURIComponent(key)}`, { where, limit }, signal);
+/** Load the images with these ids; with what cards show, if `cards` is true. */
+export const recordsOf = async (ids, cards, signal) => (ids.length ? (await load("images/records", { cards }, signal, { ids })).items : []);
 
 /** Send a change of images in as many parts as it needs. */
 async function sendParts(path, method, { ids, ...fields }) {

@@ -5,7 +5,7 @@ import { state, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
 import { saveRecords, saveTable } from "./export_files.js";
-import { attempt, count, more } from "./listing.js";
+import { attempt, count, more, reload } from "./listing.js";
 import { deleteImages, MAX_SET, recordsOf, searchAddress, setLabels } from "./requests.js";
 
 const MAX_EXAMPLES = 20; // images of a search
@@ -40,7 +40,7 @@ export function selectionBar(now) {
     ${callParts("selection", now, chosen)}
     ${facts.can_label ? button(tr("Label …"), () => open("label-dialog")) : nothing}
     ${limited(now, MAX_SET, tr("Export csv"), () => attempt(() => saveTable({ ids: chosen() })))}
-    ${button(tr("Export JSON"), () => saveRecords(pages.records(ids)))}
+    ${button(tr("Export JSON"), () => saveRecords(pages.records(ids).map((record) => ({ ...record, card: null }))))}
     ${facts.can_delete ? button(tr("Delete …"), () => open("delete-dialog"), "danger") : nothing}
     ${button(tr("Clear"), clear)}</div>`;
 }
@@ -52,7 +52,7 @@ async function label(event) {
   await attempt(async () => {
     await setLabels(ids, { [key]: value || null });
     close();
-    for (let start = 0; start < ids.length; start += MAX_RECORDS) state.pages.replace(await recordsOf(ids.slice(start, start + MAX_RECORDS)));
+    for (let start = 0; start < ids.length; start += MAX_RECORDS) state.pages.replace(await recordsOf(ids.slice(start, start + MAX_RECORDS), true));
     await changed(trn("{count} image labelled.", "{count} images labelled.", ids.length));
   });
 }
@@ -67,7 +67,7 @@ async function remove() {
     update({ active: 0 });
     focusGrid();
     await changed(trn("{count} image deleted.", "{count} images deleted.", ids.length));
-    await more();
+    await ((await state.ids) ? reload() : more()); // the map counts what is left of an area
   });
 }
 
@@ -78,7 +78,7 @@ async function changed(done) {
   await count(true);
 }
 
-const problemOf = ({ problem }) => (problem ? html`<section class="state problem" role="alert"><p>${problem}</p></section>` : nothing);
+const problemOf = ({ problem }) => (problem ? html`<section class="state problem" role="alert"><p>${problem.message}</p></section>` : nothing);
 
 function labelDialog(now) {
   const { label: { key, value }, keys } = now;

@@ -149,11 +149,13 @@ export function keepValues(slice, { facts, data }) {
   keep(`${keyOf(slice)}values`, () => withCurve(slice, pictureOf(facts, bytes.buffer)));
 }
 
+/** The slice of an image of the collection. */
+export const sliceOf = ({ image_id, card }) => ({ id: image_id, position_mm: card?.slice?.position_mm, stack: card?.slice?.stack });
+
 /** The stack of the series of an image of the collection, as a source; null if it is alone. */
 export async function seriesOf({ collection, id }, { study, series }, signal) {
   if (!series) return null;
-  const items = await seriesImages(collection, { study, series }, signal);
-  const slices = items.map(({ image_id, card }) => ({ id: image_id, position_mm: card?.slice?.position_mm, stack: card?.slice?.stack }));
+  const slices = (await seriesImages(collection, { study, series }, signal)).map(sliceOf);
   const index = slices.findIndex((slice) => slice.id === id);
   return slices.length > 1 && index >= 0 ? { kind: "stack", collection, slices, index } : null;
 }

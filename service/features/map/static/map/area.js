@@ -2,7 +2,7 @@
 
 export const MOST_HITS = 100; // results in an address
 const MOST = 48; // corners
-const DECIMALS = 3;
+const DECIMALS = 5; // places of images have 4
 
 /** The text of an outline [[x, y], ...]; of many corners an even choice. */
 export function writeArea(outline) {

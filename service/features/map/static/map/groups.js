@@ -31,10 +31,10 @@ export function groupImages(key, values, codes, theme) {
     if (code < 0) without += 1;
     else counts[code] += 1;
   }
-  const numeric = values.length > 1 && values.every(isNumber);
-  const { groups, groupOf } = numeric ? scaled(key, values, counts, theme) : named(key, values, counts, theme);
+  const isScale = values.length > 1 && values.every(isNumber);
+  const { groups, groupOf } = isScale ? scaled(key, values, counts, theme) : named(key, values, counts, theme);
   if (without) groups.push({ name: null, count: without, colour: OTHERS[theme], shape: "circle", where: [`!${key}?`] });
-  return { groups, of: Uint16Array.from(codes, (code) => (code < 0 ? groups.length - 1 : groupOf[code])), numeric };
+  return { groups, of: Uint16Array.from(codes, (code) => (code < 0 ? groups.length - 1 : groupOf[code])) };
 }
 
 function named(key, values, counts, theme) {

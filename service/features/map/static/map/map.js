@@ -13,13 +13,12 @@ import { html, nothing, ref, render, svg } from "../vendor/lit.js";
 import { readArea, writeArea } from "./area.js";
 import { groupImages, stylePoints } from "./groups.js";
 import { MapView } from "./map_view.js";
-import { chosenPoints, imagesIn, labelsOf, loadPoints, placesOf, points, watch } from "./points.js";
+import { chosenPoints, imagesIn, labelsOf, loadPoints, ofSamePoints, placesOf, points, watch } from "./points.js";
 import { connectPointer } from "./pointer.js";
 
 const NEAR = 12; // pixels between the pointer and an image
 const MIDDLE = 60; // between the middle and an image
 const GAP = 14; // between the pointer and the picture beside it
-const MOST_GROUPS = 40; // in the legend
 const OF_ADDRESS = ["image", "hits", "area", "key"];
 const OUTLINES = { square: "2,2 12,2 12,12 2,12", triangle: "7,1 13,13 1,13", diamond: "7,0 14,7 7,14 0,7" };
 
@@ -48,7 +47,7 @@ async function open() {
     await loadPoints();
     const places = await placesOf(state.others);
     if (view) Object.assign(view.marks, places);
-    put({ hasQuery: Boolean(places.query || places.hits.length), coloured: null });
+    put({ hasQuery: Boolean(places.query || places.hits.length), coloured: null, phase: "ready", reason: "" });
   } catch (error) {
     put({ phase: "failed", reason: error.message });
   }
@@ -57,14 +56,14 @@ async function open() {
 /** Colour the points by a label, and dim those that the conditions leave out. */
 async function colour(key, { where, others }) {
   try {
-    const { values, codes } = await labelsOf(key);
-    const chosen = where.length || others.area ? await chosenPoints(where, others.area) : null;
+    const isLimited = where.length || others.area;
+    const [{ values, codes }, chosen] = await ofSamePoints(async () => [await labelsOf(key), isLimited ? await chosenPoints(where, others.area) : null]);
     if (state.map.coloured !== lookOf(state)) return; // another has been chosen meanwhile
     grouped = groupImages(key, values, codes, theme());
     bright = chosen && new Uint8Array(points.ids.length);
     for (const point of chosen ?? []) bright[point] = 1;
     view?.setLooks(stylePoints(grouped, bright, theme()));
-    put({ groups: grouped.groups, phase: "ready" });
+    put({ groups: grouped.groups, phase: "ready", reason: "" });
   } catch (error) {
     put({ reason: error.message });
   }
@@ -160,12 +159,12 @@ function legend({ where, ...now }) {
   const key = keyOf(now);
   const { groups = [] } = now.map;
   const hasChoice = valuesOf(where, key).length > 0;
-  return html`<ul class="legend" role="list" aria-label=${tr("Colours")}>${groups.slice(0, MOST_GROUPS).map((group) => html`<li><button class="group" type="button" ?disabled=${!group.where} aria-pressed=${String(isChosen(group, where))} title=${hasChoice ? "" : tr("Only these")} @click=${() => filter(group, key)}>${sign(group)}<span>${groupName(group)}</span><span class="count">${number(group.count)}</span></button></li>`)}</ul>`;
+  return html`<ul class="legend" role="list" aria-label=${tr("Colours")}>${groups.map((group) => html`<li><button class="group" type="button" ?disabled=${!group.where} aria-pressed=${String(isChosen(group, where))} title=${hasChoice ? "" : tr("Only these")} @click=${() => filter(group, key)}>${sign(group)}<span>${groupName(group)}</span><span class="count">${number(group.count)}</span></button></li>`)}</ul>`;
 }
 
 function progress({ phase, done, total, reason, newer, shown }) {
   const text = { loading: tr("The map is being loaded"), computing: tr("The map is being computed") }[phase] ?? (newer ? tr("A newer map is being computed") : "");
-  if (phase === "failed" || (reason && phase === "ready")) return html`<p class="hint map-note" role="alert">${tr("There is no map")}: ${reason} <button class="link" type="button" @click=${() => { put({ reason: "", phase: "loading" }); open(); }}>${tr("Load again")}</button></p>`;
+  if (phase === "failed" || (reason && phase === "ready")) return html`<p class="hint map-note" role="alert">${phase === "failed" ? `${tr("There is no map")}: ` : ""}${reason} <button class="link" type="button" @click=${() => { put({ reason: "", phase: "loading" }); open(); }}>${tr("Load again")}</button></p>`;
   return text && shown ? html`<p class="hint map-note"><span role="status" id="progress-text">${text}</span>${phase === "computing" ? html` <progress aria-labelledby="progress-text" max=${total ?? 1} value=${done}></progress>` : nothing}</p>` : nothing;
 }
 
@@ -193,6 +192,7 @@ function beside(now) {
 function hide() {
   put({ shown: false });
   if (isWide.matches) remember("map", "hidden");
+  document.getElementById("map-switch").focus(); // also of those who closed it in the panel
 }
 
 async function show() {
@@ -208,7 +208,7 @@ function tools({ map: { shown, phase }, facts }) {
   return html`<button class="pill ${shown ? "on" : ""}" type="button" id="map-switch" aria-pressed=${String(shown)} title=${isComputed ? "" : tr("There is no map of this collection yet.")} @click=${shown ? hide : show}>${isComputed || shown ? tr("Map") : tr("Compute the map")}</button>`;
 }
 
-const chips = ({ others }) => (others.area ? html`<button class="pill on" type="button" title=${tr("Show all images again")} @click=${() => change({ others: { ...others, area: "" } })}>${tr("Chosen on the map")} ×</button>` : nothing);
+const chips = ({ others }) => (readArea(others.area).length ? html`<button class="pill on" type="button" title=${tr("Show all images again")} @click=${() => change({ others: { ...others, area: "" } })}>${tr("Chosen on the map")} ×</button>` : nothing);
 
 function install() {
   const isAsked = OF_ADDRESS.some((name) => state.others[name]);

@@ -10,6 +10,7 @@ const NONE = { ids: [], x: new Float32Array(), y: new Float32Array(), all: [], g
 
 const labels = new Map(); // promises by key
 let loading = null;
+let renewal = null; // while the map is loaded again
 let progress = () => {}; // is told of each answer
 
 export let points = NONE;
@@ -50,8 +51,16 @@ export async function labelsOf(key) {
   }
   const answer = await labels.get(key);
   if (answer.generation === points.generation) return answer;
-  await loadPoints(true); // the collection has changed in between
+  renewal ??= loadPoints(true).finally(() => (renewal = null)); // the collection has changed in between
+  await renewal;
   return labelsOf(key);
+}
+
+/** What compute() resolves with; computed again if the points have changed meanwhile, which their numbers do not outlast. */
+export async function ofSamePoints(compute) {
+  const before = points;
+  const found = await compute();
+  return points === before ? found : ofSamePoints(compute);
 }
 
 /** The points within the area of an address, if it has one, that meet conditions. */
@@ -62,8 +71,8 @@ export function chosenPoints(where, area) {
 
 /** The images of an area, for the list: their ids in an order, and the values of a label among them. */
 export const imagesIn = (area) => ({
-  ids: async (where, sort) => (await ordered(await chosenPoints(where, area), sort, labelsOf)).map((point) => points.ids[point]),
-  values: async (key, where, limit) => counted(await chosenPoints(where, area), await labelsOf(key), limit),
+  ids: (where, sort) => ofSamePoints(async () => (await ordered(await chosenPoints(where, area), sort, labelsOf)).map((point) => points.ids[point])),
+  values: (key, where, limit) => ofSamePoints(async () => counted(await chosenPoints(where, area), await labelsOf(key), limit)),
 });
 
 /** The places {query, hits} of a query and results that an address names; images that are gone are left out. */
