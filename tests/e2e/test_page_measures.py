@@ -160,8 +160,8 @@ def test_the_file_is_sent_once_and_shown_before_it(
     until(page, "Boolean(document.querySelector('#side cbir-viewer')?.picture)")
     page.get_by_role("progressbar").wait_for()
     until(page, "sent.length > 0")
-    page.unroute("**/search")
     held[0].continue_()  # the picture was there before the answer
+    page.unroute("**/search")
     settle(page)
     page.locator("#group").click()
     page.get_by_role("button", name="Every image").click()  # another search

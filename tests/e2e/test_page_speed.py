@@ -23,6 +23,7 @@ OF_REST = 2  # or so many times what frames take while nothing happens, where ot
 # From the end of the answer to the search until the frame with the first cards was painted.
 WATCH = """() => {
     window.painted = [];
+    performance.setResourceTimingBufferSize(5000); // searches come after hundreds of pictures
     new MutationObserver(() => {
         if (document.querySelector("#columns[aria-busy]") || !document.querySelector("#columns .card")) return;
         const answers = performance.getEntriesByType("resource").filter(e => e.name.endsWith("/search"));

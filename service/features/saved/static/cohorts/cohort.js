@@ -135,9 +135,9 @@ function batch(now) {
     ${items && !items.length ? html`<section class="state" id="finished"><h2>${tr("All images are judged")}</h2></section>` : nothing}`;
 }
 
-function found({ saved, images, facts }) {
+function found({ saved, images, facts, busy }) {
   const shown = images ?? [];
-  const remove = (hit) => html`<button class="button small" type="button" aria-label=${`${tr("Does not belong")}: ${titleOf(hit)}`} title=${tr("Does not belong")} @click=${() => takeOut(hit)}>✕</button>`;
+  const remove = (hit) => html`<button class="button small" type="button" ?disabled=${busy} aria-label=${`${tr("Does not belong")}: ${titleOf(hit)}`} title=${tr("Does not belong")} @click=${() => takeOut(hit)}>✕</button>`;
   const entry = (hit, index) => html`<li>${card(hit, { href: searchAddress(hit.image_id, facts.collection), actions: { open: () => lookCloser(shown, index, facts.collection) }, below: saved.mine && shown.length > 1 ? remove(hit) : nothing })}</li>`;
   return html`<details class="cohort-found" id="found-images" ?open=${!saved.mine} @toggle=${({ target }) => target.open ? state.images ?? attempt(showFound) : update({ images: null })}>
     <summary>${tr("Images found")}</summary><ul class="grid" role="list">${repeat(shown, ({ image_id: id }) => id, entry)}</ul></details>`;
