@@ -84,7 +84,7 @@ def test_a_login_is_neither_made_nor_taken_for_ended(client: FlaskClient, bearer
         ("zh-Hans", "数据库没有响应"),
     ],
 )
-@pytest.mark.parametrize("path", ["/?k=5", "/saved", "/gallery"])
+@pytest.mark.parametrize("path", ["/?k=5", "/saved", "/browse"])
 def test_browsers_get_a_page_with_when_to_try_again(
     client: FlaskClient, path: str, language: str, heading: str
 ) -> None:
