@@ -295,7 +295,7 @@ def request_of(options: SearchOptions, ids: Sequence[str] = ()) -> Request:
     return build_request(
         **{name: value for name, value in values.items() if value is not None},
         parameters=dict(options.get("parameters") or {}),
-        where=list_conditions(where) if (where := options.get("where")) else (),
+        where=list_conditions(options.get("where", ())),
         examples=[*ids, *options.get("examples", ())],
         feedback=list_judgements(options.get("feedback")),
     )

@@ -201,9 +201,8 @@ def order_with_copies(
     top = top_k(scores, k)
     of_top = distances[top]
     nearest, farthest = np.fmin.reduce(of_top, initial=np.inf), np.fmax.reduce(of_top, initial=-np.inf)
-    alike = np.flatnonzero(
-        (distances >= nearest) & (distances <= farthest)
-    )  # few of many: comparing all takes long
+    # Few of many are within these bounds; to look up each of all takes long
+    alike = np.flatnonzero((distances >= nearest) & (distances <= farthest))
     alike = alike[np.isin(distances[alike], of_top)]
     if len(alike) > 1:
         _, group, size = np.unique(distances[alike], return_inverse=True, return_counts=True)

@@ -178,9 +178,8 @@ class NeighbourLikeness:
     def __init__(self, backend: Backend) -> None:
         self._ranking = backend.ranking
         between = np.sqrt(backend.near_squared[1 : MEASURED + 1, 1:])
-        self._unit = (
-            float(between.max(initial=0.0)) or 1.0
-        )  # what is a copy must not depend on the unit of vectors
+        # What is a copy must not depend on the unit of the vectors
+        self._unit = float(between.max(initial=0.0)) or 1.0
         between /= self._unit
         between[between <= COPY] = np.inf  # the image itself, and copies
         own = between.min(axis=1, initial=np.inf)

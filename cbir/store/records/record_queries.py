@@ -280,9 +280,9 @@ class RecordQueries:
 
     # Labels
 
-    def conditions(self, where: Sequence[str | Condition]) -> tuple[Condition, ...]:
+    def conditions(self, where: Iterable[str | Condition]) -> tuple[Condition, ...]:
         """Parse label conditions, see `parse_filters`; raises InvalidInput for a key that no image has too."""
-        parsed = parse_filters(where) if where else ()
+        parsed = parse_filters(where)
         # `!key?` may ask whether any image has the label
         if keys := [condition.key for condition in parsed if condition.operator != ABSENT]:
             self._read(image_counts.check_label_keys, keys)
