@@ -39,11 +39,14 @@ from cbir.system.threads import OneBlasThread
 
 SHOWN = ("none", "auto", "diffusion-eprf", "eprf", "eprf:preset=paper")
 CHOICES: Mapping[str, Mapping[str, float]] = {
-    "without the update": {"lam": 0},
-    "without SVMs": {"weight": 0},
-    "without evidence": {"evidence": 0},
-    "weight=1": {"weight": 1},
-    "weight=6": {"weight": 6},
+    "P=3": {"P": 3},
+    "P=5": {"P": 5},
+    "P=8": {"P": 8},
+    "P=5 weight=1": {"P": 5, "weight": 1},
+    "P=5 evidence=2": {"P": 5, "evidence": 2},
+    "P=5 without the update": {"P": 5, "lam": 0},
+    "P=5 without SVMs": {"P": 5, "weight": 0},
+    "P=5 without evidence": {"P": 5, "evidence": 0},
 }
 RESAMPLES = 2000
 TIMED, ANSWERS = 40, 20  # queries, and images that each finds
