@@ -61,7 +61,7 @@ def main() -> None:
             f"The nearest image of the same patient is nearer than {limit:.3f} in half of {len(nearest)} cases.\n"
         )
         print(
-            "| mAP (95 %) / P@1 | images | with patient | near a query | `none` | without near ones | `auto` | without |"
+            "| mAP (95 %) / P@1 | images | with patient | near | `none` | without these | `auto` | without these |"
         )
         print("| --- | ---: | ---: | ---: |" + " --- |" * 4)
         for source in sorted(set(sources.tolist())):
