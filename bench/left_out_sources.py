@@ -90,7 +90,7 @@ def methods(profile: Profile, with_choices: bool) -> dict[str, Reranker]:
         "eprf:preset=paper": rerank.get("eprf", preset="paper"),
     }
     for name, values in CHOICES.items() if with_choices else ():
-        named[name] = rerank.get(choice.method, **(dict(choice.parameters) | values))
+        named[name] = rerank.get(choice.method, **{**choice.parameters, **values})
     return named
 
 
