@@ -39,16 +39,14 @@ RERANKERS: tuple[type[Reranker], ...] = (
     KReciprocal,
     AlphaQueryExpansion,
 )
-AUTO = Diffusion.name  # without a collection, which may have another choice: `read_choice`
+AUTO = DiffusionEprf.name  # without a collection, which may have another choice: `read_choice`
 
-# Relevance that flows far, beside mutual neighbours; the nearest image stays first. bench/results/auto_choice.md
-MUTUAL = {"damping": 0.97, "tail": 1.0, "mutual": 4.0, "sure": 1.0}
-OF_HUANG2012 = {**MUTUAL, "sure": 0.85}  # first answers of huang2012 gain: 3 points of P@1 and more
+OF_HUANG2012 = {"sure": 0.85}  # first answers of huang2012 gain: 3 points of P@1 and more
 # Compared on labelled images. On a draw the first wins.
 CANDIDATES: tuple[tuple[str, Mapping[str, float]], ...] = (
-    ("diffusion", MUTUAL),
-    ("diffusion", OF_HUANG2012),
     ("diffusion-eprf", {}),
+    ("diffusion-eprf", OF_HUANG2012),
+    ("diffusion", {"damping": 0.97, "tail": 1.0, "mutual": 4.0, "sure": 1.0}),
     ("diffusion", {}),
     ("diffusion", {"damping": 0.97, "tail": 1.0, "sure": 1.0}),
     ("none", {}),
@@ -190,7 +188,7 @@ def default_choice(descriptor: str) -> AutoChoice:
     """
     if descriptor in LOSING:
         return AutoChoice(NoReranking.name, f"no method gains with {descriptor} alone")
-    parameters = OF_HUANG2012 if descriptor == "huang2012" else MUTUAL
+    parameters = OF_HUANG2012 if descriptor == "huang2012" else {}
     return AutoChoice(
-        Diffusion.name, "the best in general; methods were not compared on labelled images", parameters
+        DiffusionEprf.name, "the best in general; methods were not compared on labelled images", parameters
     )
