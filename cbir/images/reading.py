@@ -1,9 +1,13 @@
 """Decoding of image files, recognised by their first bytes and never by their name."""
 
+import logging
 import os
 import stat
+import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Lock
 
 import cv2
 
@@ -11,7 +15,6 @@ from cbir.errors import UnreadableImage
 from cbir.images import nifti, rasters, tiff
 from cbir.images.bit_depth import to_pixels
 from cbir.images.image import Image, Limits, Window
-from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.images.tiff import SLIDE_ADVICE
 
 BMP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)  # lengths of the header that follows the first 14 bytes
@@ -48,6 +51,38 @@ _BEGINNINGS = (
 )
 
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # our errors report damage, with file names
+
+LOGGERS = ("pydicom", "pylibjpeg", "openjpeg", "imagecodecs", "PIL")
+SILENT = logging.CRITICAL + 1
+
+_lock = Lock()
+_users = 0
+_suppressed = ExitStack()
+
+
+@contextmanager
+def suppress_decoder_logs() -> Iterator[None]:
+    """Suppress warnings and the log records of decoders while at least one thread is inside.
+
+    Users are counted: threads that leave warnings.catch_warnings in another order than they entered would leave its
+    filters behind.
+    """
+    global _users
+    with _lock:
+        if _users == 0:
+            _suppressed.enter_context(warnings.catch_warnings(action="ignore"))
+            for name in LOGGERS:
+                logger = logging.getLogger(name)
+                _suppressed.callback(logger.setLevel, logger.level)
+                logger.setLevel(SILENT)  # of the loggers below it too, which a filter would not be
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _suppressed.close()
 
 
 def read_images(

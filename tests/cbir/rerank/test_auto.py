@@ -45,7 +45,9 @@ def test_the_update_and_svms_act_by_default() -> None:
     for name in ("lite0-max", "huang2012", "a network of one's own"):
         default = default_choice(name)
         parameters = rerank.get(default.method, **default.parameters).parameters
-        assert parameters["lam"] > 0 and parameters["weight"] > 0 and parameters["evidence"] > 0
+        assert parameters["lam"] > 0
+        assert parameters["weight"] > 0
+        assert parameters["evidence"] > 0
 
 
 def test_the_default_keeps_first_answers_but_those_of_huang2012() -> None:
