@@ -142,7 +142,7 @@ test-wheel:
 	PYTHON=$(PYTHON) bash .ci/check-wheel
 
 # Run the code blocks of pages as they are printed, installations included: a clean clone of the last commit and an empty environment for each page.
-test-docs:
+test-docs: debian
 	$(PYTHON) -m tests.docs.follow_pages $(PAGES)
 
 # Build the documentation site into site/. A warning is an error; links and anchors are checked. Nothing comes from the network.
