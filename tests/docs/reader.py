@@ -138,7 +138,8 @@ class Reader:
         if self._python is None:
             folder, environment = self._state()
             self._python = subprocess.Popen(
-                [*self._within, "env", "python3", str(INTERPRETER)],  # env looks for python3 in the PATH of the shell
+                # env looks for python3 in the PATH of the shell
+                [*self._within, "env", "python3", str(INTERPRETER)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._output,

@@ -31,9 +31,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def read(
-    blocks: list[Block], folder: Path, *, seconds: float = 240, within: Sequence[str] = ()
-) -> list[str]:
+def read(blocks: list[Block], folder: Path, *, seconds: float = 240, within: Sequence[str] = ()) -> list[str]:
     """Run blocks in order in an empty folder; a service on port 8000 gets a free one. Return what each printed."""
     port = free_port()
     for name in ("page", "scratch"):
