@@ -30,6 +30,8 @@ export PYTHONDONTWRITEBYTECODE :=
 FILES := --dist loadfile --no-loadscope-reorder
 # One process per core; more BLAS threads would only compete for the cores.
 PARALLEL := -n auto $(FILES)
+# What takes more than a second, starts processes, or needs a large extra is left to `make test`.
+UNIT := -m "not slow and not e2e and not deep and not pacs and not ray"
 # One more for the whole suite: many of its tests wait for a process or a deadline.
 WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)") $(FILES)
 
@@ -140,7 +142,7 @@ else
 endif
 
 unit: $(VENV)/installed-unit
-	$(PYTEST) --quiet $(PARALLEL) -m "not slow and not e2e and not deep and not pacs"
+	$(PYTEST) --quiet $(PARALLEL) $(UNIT)
 
 test: $(VENV)/installed-test debian $(NPM)
 	@rm -f .pytest_cache/v/cache/lastfailed
@@ -158,7 +160,7 @@ coverage: $(VENV)/installed-test
 test-lowest: $(TOOLS)/installed
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(TOOLS)/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct --editable '.[evaluate,lite1,milvus,pandas,remote,unit]'
-	$(VENV)-lowest/bin/python -m pytest --quiet $(PARALLEL) -m "not slow and not e2e and not deep and not pacs"
+	$(VENV)-lowest/bin/python -m pytest --quiet $(PARALLEL) $(UNIT)
 
 # Build wheel and sdist, install the wheel in an empty environment, index and search with it.
 test-wheel:

@@ -1,4 +1,4 @@
-"""Marks tests by what they need: the extras `deep` and `pacs`, processes or a browser."""
+"""Marks tests by what they need: the extras `deep`, `pacs` and `ray`, processes or a browser."""
 
 import atexit
 import gc
@@ -43,6 +43,7 @@ MARKED = {
     "service/features/annotate/test_annotate.py": "deep",
     "service/features/report/test_structured_report.py": "pacs",
     "indexer/dicomweb": "pacs",
+    "indexer/ray_cluster": "ray",
     "indexer/receive": "pacs",
     "indexer/test_intake.py": "pacs",
     "indexer/test_nema.py": "pacs",
@@ -90,7 +91,7 @@ MARKED = {
     "service/test_generated_clients.py": "slow",
     "service/test_schemathesis.py": "slow",
 }
-MODULES = {"deep": "torch", "pacs": "pynetdicom", "e2e": "playwright"}
+MODULES = {"deep": "torch", "pacs": "pynetdicom", "e2e": "playwright", "ray": "ray"}
 SERVED = {"served", "browser"}  # fixtures that start a service or a browser
 
 
