@@ -20,7 +20,7 @@ TOOLS := $(VENV)-tools
 UV := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command 'make lock'
 # What `make test` installs beside packages of Python: make test DEBIAN= NPM= leaves these out.
 NPM := axe ohif
-DEBIAN := chromium fonts-dejavu-core orthanc orthanc-dicomweb dcmtk dicom3tools nginx-light
+DEBIAN := chromium-headless-shell fonts-dejavu-core orthanc orthanc-dicomweb dcmtk dicom3tools nginx-light
 PYTEST := $(VENV)/bin/python -m pytest
 # Neither compiles all modules, which takes longer than the rest: those that are imported get their bytecode then.
 INSTALL := $(if $(shell command -v uv),uv pip install --python $(VENV)/bin/python,$(VENV)/bin/pip install --no-compile) --editable
