@@ -12,7 +12,6 @@ import pytest
 
 from cbir import rerank
 from cbir.rerank.parameters import ParameterSet
-from cbir.system.remedies import EXTRAS
 
 PAGE = Path(__file__).parents[2] / "docs" / "constants.md"
 PLACE = re.compile(r"`([\w.]+):(\w+)(?:\.(\w+)|\[(\w+)\])`")
@@ -42,18 +41,8 @@ def constants() -> Iterator[Constant]:
 CONSTANTS = tuple(constants())
 
 
-def owner_of(constant: Constant) -> Any:
-    """Return the class, function or table of a constant; a test is skipped that lacks an extra for it."""
-    try:
-        return getattr(importlib.import_module(constant.module), constant.owner)
-    except ModuleNotFoundError as error:
-        if error.name not in EXTRAS:
-            raise
-        pytest.skip(f"{error.name} is not installed")
-
-
 def default_of(constant: Constant) -> Any:
-    owner = owner_of(constant)
+    owner = getattr(importlib.import_module(constant.module), constant.owner)
     if constant.key:
         return owner[constant.key]
     if dataclasses.is_dataclass(owner):
@@ -75,7 +64,7 @@ OF_RERANKERS = tuple(each for each in CONSTANTS if each.module.startswith("cbir.
 
 @pytest.mark.parametrize("constant", OF_RERANKERS, ids=ids)
 def test_the_value_of_the_paper_is_that_of_the_preset(constant: Constant) -> None:
-    kind = owner_of(constant)
+    kind = getattr(importlib.import_module(constant.module), constant.owner)
     assert float(rerank.get(kind.name, preset="paper").parameters[constant.name]) == float(constant.paper)
 
 

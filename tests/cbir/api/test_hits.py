@@ -22,7 +22,6 @@ from tests.cbir.evaluation.small_run import index as index_drawn
 
 
 def test_hits_as_a_table(db, query):
-    pytest.importorskip("pandas")
     hits = db.search(query, k=3)
     table = hits.to_pandas()
     assert list(table.columns[:6]) == ["rank", "image_id", "score", "distance", "source", "patient"]

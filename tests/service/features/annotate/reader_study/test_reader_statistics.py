@@ -81,8 +81,9 @@ def test_queries_are_decided_by_the_majority():
 
 
 def test_the_sign_test_and_wilson_interval_are_those_of_statsmodels():
-    sign_test = pytest.importorskip("statsmodels.stats.descriptivestats").sign_test
-    proportion_confint = pytest.importorskip("statsmodels.stats.proportion").proportion_confint
+    from statsmodels.stats.descriptivestats import sign_test
+    from statsmodels.stats.proportion import proportion_confint
+
     table = np.array([[1.0] * 14 + [-1.0] * 5 + [0.0] * 6])
     counts = query_preference(table)
     assert counts["p"] == pytest.approx(sign_test(table[0])[1])
@@ -108,13 +109,14 @@ def test_alpha_is_that_of_krippendorffs_example():
 
 
 def test_alpha_approaches_the_kappa_of_fleiss():
-    inter_rater = pytest.importorskip("statsmodels.stats.inter_rater")
+    from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
+
     generator = np.random.default_rng(6)
     truth = generator.integers(-1, 2, 300)
     table = np.where(generator.random((3, 300)) < 0.6, truth, generator.integers(-1, 2, (3, 300))).astype(
         float
     )
-    kappa = inter_rater.fleiss_kappa(inter_rater.aggregate_raters(table.T.astype(int))[0])
+    kappa = fleiss_kappa(aggregate_raters(table.T.astype(int))[0])
     alpha = alpha_with_interval([table[:, [q]] for q in range(300)], "nominal")["alpha"]
     assert alpha == pytest.approx(kappa, abs=0.002)
 

@@ -119,14 +119,15 @@ def test_eta_is_recovered_whatever_the_relevance(eta):
 
 
 def test_eta_and_its_interval_are_those_of_a_conditional_poisson_model():
-    models = pytest.importorskip("statsmodels.discrete.conditional_models")
+    from statsmodels.discrete.conditional_models import ConditionalPoisson
+
     shows = list(draw_shows(0.8, count=60))
     bias = estimate_position_bias(group_shows(shows))
     clicks = np.array([clicked for *_, clicked in shows], float)
     logs = np.log([[rank] for _, _, rank, _ in shows])
     groups = np.array([int(image) for _, image, _, _ in shows])
     with pytest.warns(UserWarning, match="Dropped"):  # images without a click tell nothing
-        model = models.ConditionalPoisson(clicks, logs, groups=groups)
+        model = ConditionalPoisson(clicks, logs, groups=groups)
     fitted = model.fit()
     assert bias.eta == pytest.approx(-fitted.params[0], abs=1e-4)
     assert [-bias.high, -bias.low] == pytest.approx(fitted.conf_int()[0].tolist(), abs=1e-3)
