@@ -8,7 +8,8 @@ from playwright import sync_api
 from pydicom import dcmread
 from pydicom.uid import generate_uid
 
-from tests.e2e.conftest import CHROMIUM, PATIENCE_MS
+from tests.chromium import CHROMIUM
+from tests.e2e.conftest import PATIENCE_MS
 from tests.service.conftest import cbir, serving
 
 SCREEN = sync_api.ViewportSize(width=1280, height=800)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from playwright import sync_api
 
-from tests.e2e.conftest import CHROMIUM
+from tests.chromium import CHROMIUM
 from tests.service.conftest import cbir
 
 SCREEN = sync_api.ViewportSize(width=1100, height=760)

@@ -13,11 +13,12 @@ import pytest
 from PIL import Image, ImageDraw
 from playwright import sync_api
 
+from tests.chromium import CHROMIUM
 from tests.docs.blocks import ROOT
 from tests.docs.prior_picture import take_priors
 from tests.docs.privacy_picture import take_privacy
 from tests.e2e.browsing import choose, until, until_viewers
-from tests.e2e.conftest import CHROMIUM, PATIENCE_MS
+from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.judging import annotating, introduce
 from tests.e2e.ohif import viewing, write_files
 from tests.service.conftest import cbir, serving

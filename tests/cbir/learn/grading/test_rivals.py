@@ -5,7 +5,6 @@ import pytest
 from scipy.optimize import check_grad
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from cbir.errors import InvalidInput
 from cbir.learn.grading import baselines
@@ -67,10 +66,11 @@ def test_unknown():
 
 
 def test_ordinal_is_the_proportional_odds_model():
+    ordinal_model = pytest.importorskip("statsmodels.miscmodels.ordinal_model")
     X, y, _ = drawn(400, noise=1.5)
     made = OrdinalRegression(ridge=1e-6).fit(X, y)
     Z = (X - X.mean(0)) / X.std(0)
-    reference = OrderedModel(y, Z, distr="logit").fit(method="bfgs", disp=False, maxiter=500)
+    reference = ordinal_model.OrderedModel(y, Z, distr="logit").fit(method="bfgs", disp=False, maxiter=500)
     np.testing.assert_allclose(made.coef_, reference.params[:6], rtol=0.01, atol=0.01)
     thresholds = reference.model.transform_threshold_params(reference.params)[1:-1]
     np.testing.assert_allclose(made.thresholds_, thresholds, rtol=0.01, atol=0.01)

@@ -337,6 +337,7 @@ def test_queries_come_from_a_file_in_its_order(indexed: Path, ids: list[str], tm
 
 @ONLY_FILE
 def test_list_report_export_and_delete(indexed: Path, client: FlaskClient, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
     create(indexed, "--queries", "3", "--readers", "1", "--judge-images")
     assert run("report", "first").splitlines()[0] == "A is none, B is eprf:P=3; 0 answers to 3 queries"
     for shown in begin(client)["items"]:
