@@ -39,7 +39,7 @@ from service.http.problems import Malformed, NotReady
 from service.http.request_params import JSON, json_body, query_parameters
 from service.jobs.job_queue import job_info
 from service.jobs.stored_jobs import JobRow
-from service.languages import mark
+from service.languages import mark, use_english
 from service.pages.error_pages import unavailable_page
 from service.pages.page_parts import MenuPage, label_filters_of
 from service.routes.add_routes import refresh_snapshot
@@ -157,6 +157,7 @@ def _latest_job(handle: CollectionHandle) -> JobRow | None:
 @blueprint.get("/quality")
 def show_quality() -> str | tuple[str, HTTPStatus]:
     """Show the audit and the quarantine of a collection, or the reason why it is unavailable."""
+    use_english()
     state, rights = current_state(), current_rights()
     names = state.visible_names()
     try:

@@ -2,7 +2,7 @@
 
 import { imageAddress, jsonBody, request } from "../api.js";
 import { state, update } from "../page_state.js";
-import { fixed, tr } from "../translate.js";
+import { fixed } from "../translate.js";
 import { html } from "../vendor/lit.js";
 import { finding } from "./parts.js";
 
@@ -32,12 +32,12 @@ function onKey(event) {
 }
 
 function suspect(key, item, { corrected, decided }) {
-  const { words = "", isDone = false } = decided.get(item.image_id) ?? (item.image_id in corrected ? { words: tr("Changed"), isDone: true } : {});
+  const { words = "", isDone = false } = decided.get(item.image_id) ?? (item.image_id in corrected ? { words: "Changed", isDone: true } : {});
   const images = [{ id: item.image_id, caption: item.label, kind: "subject" }, ...item.neighbours.slice(0, NEIGHBOURS).map((id) => ({ id, caption: item.suggested }))];
   const button = (sign, text, kind, action) => html`<button class=${`button small ${kind}`} type="button" data-key=${sign} ?disabled=${isDone} @click=${({ target }) => action(target.closest(".finding"))}>${text}</button>`;
   const below = html`<div class="buttons">
-    ${button("y", tr("Change to {value}", { value: item.suggested }), "primary", (row) => decide(item, row, tr("Changed"), setLabel(item.image_id, key, item.suggested)))}
-    ${button("n", tr("Keep {value}", { value: item.label }), "", (row) => decide(item, row, tr("Kept")))}
+    ${button("y", `Change to ${item.suggested}`, "primary", (row) => decide(item, row, "Changed", setLabel(item.image_id, key, item.suggested)))}
+    ${button("n", `Keep ${item.label}`, "", (row) => decide(item, row, "Kept"))}
     <span class="hint" role="status">${words}</span></div>`;
   return finding(`${fixed(item.suspicion, 3)} · ${item.label} → ${item.suggested}`, images, { below, kind: isDone ? "decided" : "", isFocusable: true });
 }
