@@ -16,7 +16,7 @@ const main = document.getElementById("quality");
 const facts = JSON.parse(main.dataset.facts);
 
 Object.assign(state, {
-  facts, // {collection, in_links, collections, label_keys, may_release, may_cancel}
+  facts, // {collection, in_links, label_keys, may_release, may_cancel}
   tab: location.hash.slice(1),
   label: facts.chosen, // the label to check
   split: "",
@@ -85,8 +85,7 @@ const tabsOf = (now) => [
 function draw(now) {
   const all = tabsOf(now);
   const tab = all.find(({ name }) => name === now.tab) ?? all[0];
-  const others = facts.collections.filter((name) => name !== facts.collection);
-  return html`<div class="quality-head"><h1>${"Quality"} · ${facts.collection}</h1>${others.map((name) => html`<a href=${`/quality?${new URLSearchParams({ collection: name })}`}>${name}</a>`)}</div>
+  return html`<h1>Quality · ${facts.collection}</h1>
     ${tabs("Findings", all, tab.name)}
     ${tab.name === "quarantine" ? nothing : head(now)}
     ${problemBox()}
