@@ -1,6 +1,6 @@
 // What the pointer, fingers and the wheel do in a viewer.
 
-import { dragged } from "../window_presets.js";
+import { dragged } from "./levels.js";
 import { clamp, toPicture } from "./place.js";
 import { pointAt } from "./shapes.js";
 

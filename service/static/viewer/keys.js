@@ -1,6 +1,6 @@
 // The keys of a viewer.
 
-import { PRESETS } from "../window_presets.js";
+import { PRESETS } from "./levels.js";
 import { shifted } from "./measures.js";
 import { stepsOf } from "./stacks.js";
 

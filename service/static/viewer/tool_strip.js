@@ -2,7 +2,7 @@
 
 import { fixed, tr } from "../translate.js";
 import { html, live, nothing, render } from "../vendor/lit.js";
-import { PRESETS } from "../window_presets.js";
+import { PRESETS } from "./levels.js";
 
 const SIGNS = {
   window: ["◐", tr("Window"), "D"],

@@ -2,8 +2,7 @@
 
 import { fixed, number, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
-import { bar, finding, table } from "./parts.js";
-import { suspects } from "./suspects.js";
+import { bar, finding, suspects, table } from "./suspects.js";
 
 const PERCENT = { style: "percent", maximumFractionDigits: 2 };
 const MEMBERS = 12; // pictures of a group
