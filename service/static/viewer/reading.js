@@ -7,7 +7,7 @@ import { facts, failed } from "../metadata.js";
 import { callParts } from "../page_parts.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
-import { html, nothing, render } from "../vendor/lit.js";
+import { html, live, nothing, render } from "../vendor/lit.js";
 import { loadPicture, seriesOf } from "./picture_source.js";
 import "./viewer.js";
 
@@ -121,7 +121,7 @@ class ReadingView {
 
   pane({ source = null, label = "", marked = null, flipped = false, caption = nothing }) {
     return html`<figure ?hidden=${!source}><cbir-viewer tools="window zoom measure" wheel-zooms label=${label} .linked=${"reading"} .follows=${this.follows}
-      .source=${source} .marked=${marked} .flipped=${flipped}></cbir-viewer><figcaption>${caption}</figcaption></figure>`;
+      .source=${live(source)} .marked=${marked} .flipped=${flipped}></cbir-viewer><figcaption>${caption}</figcaption></figure>`;
   }
 
   resultPane(result) {
