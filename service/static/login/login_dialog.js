@@ -2,13 +2,22 @@
 
 import { tr } from "../translate.js";
 import { html, nothing, render } from "../vendor/lit.js";
-import { csrfOf, loadCsrf, pageOf } from "./session.js";
 
+const DONE = "/login/done"; // the page after a login
 const CHANNEL = "cbir-login"; // on which the page after a login in another tab reports
+
+/** What proves that a request comes from `page`; undefined without a login. */
+export const csrfOf = (page) => page.querySelector('meta[name="csrf"]')?.content;
+
+/** The page of an answer to a login, whose text holds the result. */
+const pageOf = async (response) => new DOMParser().parseFromString(await response.text(), "text/html");
+
+/** The value that proves requests with the login that the browser has now; undefined if there is none. */
+export const loadCsrf = async () => csrfOf(await pageOf(await fetch(DONE)));
 
 /** Log in with a token; {csrf}, or {error} with the reason in words. */
 async function logIn(token) {
-  const response = await fetch("/login", { method: "POST", body: new URLSearchParams({ token, next: "/login/done" }) });
+  const response = await fetch("/login", { method: "POST", body: new URLSearchParams({ token, next: DONE }) });
   const page = await pageOf(response);
   const csrf = csrfOf(page);
   return response.ok && csrf ? { csrf } : { error: page.getElementById("wrong")?.textContent };

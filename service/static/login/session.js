@@ -1,15 +1,6 @@
 // The login of a page: proves its requests, and goes on with a new login when one has ended.
 
-const DONE = "/login/done"; // the page after a login
-
-/** What proves that a request comes from `page`; undefined without a login. */
-export const csrfOf = (page) => page.querySelector('meta[name="csrf"]')?.content;
-
-/** The page of an answer to a login, whose text holds the result. */
-export const pageOf = async (response) => new DOMParser().parseFromString(await response.text(), "text/html");
-
-/** The value that proves requests with the login that the browser has now; undefined if there is none. */
-export const loadCsrf = async () => csrfOf(await pageOf(await fetch(DONE)));
+import { askToLogIn, csrfOf, loadCsrf } from "./login_dialog.js";
 
 export class Session {
   #csrf;
@@ -87,4 +78,4 @@ function headersOf(sent) {
 }
 
 /** The session of this page. */
-export const session = new Session(globalThis.document && csrfOf(document), loadCsrf, async () => (await import("./login_dialog.js")).askToLogIn());
+export const session = new Session(csrfOf(document), loadCsrf, askToLogIn);
