@@ -13,7 +13,7 @@ import cv2
 
 from cbir.errors import UnreadableImage
 from cbir.images import nifti, rasters, tiff
-from cbir.images.bit_depth import to_pixels
+from cbir.images.bit_depth import deep_values, to_pixels
 from cbir.images.image import Image, Limits, Window
 from cbir.images.tiff import SLIDE_ADVICE
 
@@ -167,7 +167,8 @@ def decode(
     find_damage : bool
         Also look for damage that decoders conceal (Image.damaged); JPEG needs the extra `intake`.
     keep_values : bool
-        Keep the values of grey DICOM frames and NIfTI slices beside their pixels (Image.values).
+        Keep the values of grey DICOM frames, NIfTI slices, and grey PNG and TIFF images of 16 bits beside their
+        pixels (Image.values).
 
     Raises
     ------
@@ -218,11 +219,16 @@ def _images(
     elif kind == "nifti":
         yield from nifti.decode_nifti(data, name, limits, window, keep_values)
     elif kind == "tiff":
-        for pixels, number, count in tiff.decode_tiff(data, limits):
-            yield Image(pixels, name, kind, number, frames=count)
+        for page in tiff.decode_tiff(data, limits):
+            pixels = to_pixels(page.samples)
+            values = deep_values(page.samples, page.inverted) if keep_values else None
+            pixels = 255 - pixels if page.inverted else pixels
+            yield Image(pixels, name, kind, page.number, frames=page.pages, values=values)
     else:
-        pixels = to_pixels(SINGLE_FRAME[kind](data, limits))
-        yield Image(pixels, name, kind, damaged=find_damage and kind == "jpeg" and _is_damaged_jpeg(data))
+        samples = SINGLE_FRAME[kind](data, limits)
+        values = deep_values(samples) if keep_values else None
+        damaged = find_damage and kind == "jpeg" and _is_damaged_jpeg(data)
+        yield Image(to_pixels(samples), name, kind, damaged=damaged, values=values)
 
 
 def _is_damaged_jpeg(data: bytes) -> bool:
