@@ -12,6 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from cbir.errors import InvalidInput
 from cbir.evaluation.metrics.named_metrics import check_metric_gains, compute_metrics, parse_metrics
+from cbir.evaluation.metrics.rank_metrics import average_precision
 from cbir.evaluation.qrels import BLOCK, RunMatrix, build_qrels
 from cbir.evaluation.relevance import parse_relevance as by
 from tests.cbir.evaluation.small import ask, judged, pool
@@ -114,6 +115,12 @@ def test_anmrr_takes_k_from_the_largest_class():
     np.testing.assert_allclose(found, [big, small])
 
 
+def test_average_precision_is_of_all_relevant_images_where_they_are_counted():
+    hits = np.array([[True, False, True], [False, False, False], [True, True, True]])
+    np.testing.assert_allclose(average_precision(hits), [(1 + 2 / 3) / 2, 0, 1])
+    np.testing.assert_allclose(average_precision(hits, np.array([4, 2, 3])), [(1 + 2 / 3) / 4, 0, 1])
+
+
 def test_interpolated_precision_by_hand():
     # Relevant at 1, 3, 10 of 4 there are: precisions 1, 2/3, 3/10 at recalls 0.25, 0.5, 0.75
     answers, judged_qrels = judged({1, 3, 10}, 4, 10)
@@ -121,6 +128,8 @@ def test_interpolated_precision_by_hand():
         measure(f"IPrec@{recall}", answers, judged_qrels) for recall in (0, 0.25, 0.3, 0.5, 0.75, 0.8, 1.0)
     ]
     np.testing.assert_allclose(found, [1, 1, 2 / 3, 2 / 3, 0.3, 0, 0])
+    # 7 of 25 are a recall of 0.28, though 0.28 * 25 > 7 in floating point
+    assert measure("IPrec@0.28", *judged(set(range(1, 8)), 25, 10)) == 1.0
     # A later precision may be higher: relevant at 2 and 3
     assert measure("IPrec@0.1", *judged({2, 3}, 2, 5)) == pytest.approx(2 / 3)
 

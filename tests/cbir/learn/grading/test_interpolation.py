@@ -81,6 +81,15 @@ def test_conventions():
     assert GradeInterpolator(coverage=None).fit(X, y).score(X, y) > 0.9
 
 
+def test_an_error_of_exactly_one_is_within_one():
+    X, y = np.arange(6.0)[:, None], np.arange(6.0)
+    made = GradeInterpolator(RankingSVM(), coverage=None).fit(X, y)
+    np.testing.assert_array_equal(made.predict(X), y)
+    assert made.score(X, y + 1) == made.score(X, y - 1) == 1.0
+    assert made.score(X, y + 1.01) == 0.0
+    assert made.score(X, y + np.array([0, 0, 0, 1, -2, 2])) == 4 / 6
+
+
 def test_a_new_case_is_placed_between_its_neighbours():
     X, y, patients = drawn(300)
     shown = []

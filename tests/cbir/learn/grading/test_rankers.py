@@ -174,6 +174,12 @@ def test_the_chosen_steps_are_repeated_with_all_images():
     assert of_all.objective_[made.chosen_] == pytest.approx(value, abs=1e-9)
 
 
+def test_as_printed_theta_0_is_never_the_result():
+    """It orders nothing; here no step orders any better, and the first to be tried is taken."""
+    X, y = np.array([[-1.0], [1.0], [-1.0], [1.0]]), np.array([0.0, 0.0, 1.0, 1.0])
+    assert SNdcgRanker("paper", steps=3, list_size=None, validation=0).fit(X, y).chosen_ == 1
+
+
 def test_as_printed_refuses_scores_outside_its_domain():
     X, y, _ = drawn()
     with pytest.raises(InvalidInput, match="leave the domain"):

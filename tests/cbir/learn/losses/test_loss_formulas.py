@@ -21,7 +21,7 @@ from cbir.learn.losses import (
     ranknet_loss,
 )
 from cbir.learn.losses.score_losses import log_softplus
-from cbir.learn.models.sorters import exact_ranks
+from cbir.learn.models.sorters import Sorter, exact_ranks
 from tests.cbir.learn.losses.scores import GRADES, PS, SMOOTH, scores_of, softplus
 
 
@@ -66,6 +66,24 @@ def test_map_of_logarithms_is_their_mean_and_no_less_than_that_of_average_precis
         bounds.append(-np.log(precisions.mean()))
     assert float(MapLoss(form="log")(scores, relevant)) == pytest.approx(np.mean(expected))
     assert (np.array(expected) >= np.array(bounds)).all()
+
+
+class Overshooting(Sorter):
+    """Ranks as of a trained sorter, which may be less than 1."""
+
+    def ranks(self, scores):
+        return exact_ranks(scores) - 0.9
+
+
+@pytest.mark.parametrize("form", ["precision", "log"])
+def test_no_precision_is_above_1(form):
+    scores, relevant = (
+        torch.tensor([[3.0, 2, 1, 0], [3.0, 2, 1, 0]]),
+        torch.tensor([[1, 0, 0, 0], [0, 1, 0, 0]]),
+    )
+    of_second = 1 / 1.1  # its rank is 1.1
+    lost = 1 - of_second if form == "precision" else -math.log(of_second)
+    assert float(MapLoss(Overshooting(), form)(scores, relevant)) == pytest.approx((0 + lost) / 2)
 
 
 def test_nothing_is_lost_on_a_perfect_order():
@@ -133,7 +151,9 @@ def test_pos_at_top_is_the_limit():
     )
 
 
-@pytest.mark.parametrize("z", [-1e30, -1e4, -50.0, -15.1, -14.9, -1.0, 0.0, 1.0, 50.0, 1e4, 1e30])
+@pytest.mark.parametrize(
+    "z", [-1e30, -1e4, -50.0, -15.1, -14.9, -10.0, -5.5, -1.0, 0.0, 1.0, 50.0, 1e4, 1e30]
+)
 def test_log_softplus(z):
     at = torch.tensor(z, requires_grad=True)
     log_softplus(at).backward()

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,6 +56,14 @@ def test_counting_is_a_good_start(kind):
     sorter = kind(**options)
     sorter.start_counting()
     assert measure_sorter(sorter.eval(), length=20, count=200)["error_in_positions"] < 0.8
+
+
+def test_the_rate_is_halved_each_so_many_epochs():
+    recipe = SorterRecipe(batch=500, rate=1e-3, halve_every=2.0)  # 200 steps are an epoch of 100,000 vectors
+    rates = [recipe.rate_at(step) for step in (0, 200, 400, 800)]
+    assert rates == pytest.approx([1e-3, 1e-3 / 2**0.5, 5e-4, 2.5e-4])
+    assert replace(recipe, epochs=3).steps == 600
+    assert SorterRecipe(batch=128).steps == 6250  # 8 epochs
 
 
 def test_the_error_is_the_mean_absolute_distance_from_the_rank():

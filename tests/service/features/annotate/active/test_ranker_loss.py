@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from cbir.learn.severity.judged_pairs import JudgedPairs, check_judged_pairs
+from cbir.learn.severity.severity_networks import UnitDropout
 from cbir.learn.severity.severity_rankers import BayesianRanker, ValueRanker
 from tests.service.features.annotate.active.drawn import judged
 
@@ -52,6 +53,15 @@ def test_loss_is_that_of_the_paper_with_one_sample_per_pair(ranker: ValueRanker)
     with torch.no_grad():
         found = ranker._loss(ranker.fixed_part(VALUES), pairs, rows, torch.Generator().manual_seed(9))
     assert found.item() == pytest.approx(slow_loss(ranker, pairs, rows.tolist(), masks), rel=1e-4)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5])
+def test_masks_keep_the_mean_of_a_unit(share: float) -> None:
+    """Eq. 9 with the scaling of Gal & Ghahramani 2016: without it, passes would expect smaller scores."""
+    masks = UnitDropout(50, share).draw(2000, torch.Generator().manual_seed(0)).double()
+    assert masks.max().item() == pytest.approx(1 / (1 - share))
+    assert float((masks == 0).double().mean()) == pytest.approx(share, abs=0.01)
+    assert float(masks.mean()) == pytest.approx(1, abs=0.02)
 
 
 def test_weight_decay_makes_weights_smaller() -> None:
