@@ -144,3 +144,13 @@ def test_refuses_a_coverage(coverage):
     X, y, _ = drawn()
     with pytest.raises(InvalidInput, match="coverage"):
         GradeInterpolator(coverage=coverage).fit(X, y)
+
+
+def test_automatic_smoothing_is_a_sixteenth_of_the_list():
+    grades = np.random.default_rng(0).integers(0, 5, 170).astype(float)
+    scores = np.arange(170.0)
+    for count, width in ((31, 1), (48, 3), (160, 11), (170, 11)):
+        automatic = GradedList(scores[:count], grades[:count], "auto").grades(scores[:count])
+        np.testing.assert_array_equal(
+            automatic, GradedList(scores[:count], grades[:count], width).grades(scores[:count])
+        )

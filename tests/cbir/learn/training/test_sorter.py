@@ -280,3 +280,44 @@ def test_killed_while_training(tmp_path):
     state = fine_tuning.read_checkpoint(tmp_path / "checkpoint.pt")
     assert state is not None
     assert state["step"] > 0
+
+
+class TestBatches:
+    """Scores of the batches of a training, which depend on seed and step alone."""
+
+    @staticmethod
+    def drawn(recipe, step):
+        batches = []
+
+        class Recording(LstmSorter):
+            def ranks(self, scores):
+                batches.append(scores)
+                return super().ranks(scores)
+
+        sorter_training.batch_error(Recording(4, 1, 12), replace(recipe, slope=0.0), step, "cpu")
+        return batches[0]
+
+    def test_a_fifth_is_shorter_and_a_twentieth_of_the_vectors_is_rounded(self):
+        batches = [self.drawn(SorterRecipe(batch=40), step) for step in range(200)]
+        lengths = np.array([batch.shape[1] for batch in batches])
+        assert 0.12 < np.mean(lengths < 12) < 0.28
+        assert lengths.min() == 2
+        on_grid = np.mean([((8 * batch).round() == 8 * batch).all(dim=1).float().mean() for batch in batches])
+        assert on_grid == pytest.approx(0.05, abs=0.012)
+        tied = [batch[:2] for batch in batches if batch.shape[1] == 12]
+        assert np.mean([len(vector.unique()) < 12 for batch in tied for vector in batch]) > 0.6
+
+    def test_seed_and_step_decide(self):
+        recipe = SorterRecipe(batch=4)
+        assert torch.equal(self.drawn(recipe, 3), self.drawn(recipe, 3))
+        for other, step in ((recipe, 4), (replace(recipe, seed=1), 3)):
+            assert not torch.equal(self.drawn(recipe, 3)[2:, :2], self.drawn(other, step)[2:, :2])
+
+    def test_held_out_vectors_are_drawn_with_a_seed_that_no_batch_has(self):
+        assert sorter_training.HELD_OUT_SEED % 2 == 0
+        seeds = [
+            (2 * (step * sorter_training.SEEDS + seed) + 1) % (1 << 32)
+            for step in (0, 9)
+            for seed in (0, 1023)
+        ]
+        assert all(seed % 2 == 1 for seed in seeds)

@@ -89,3 +89,30 @@ def test_a_graded_image_in_no_pair_is_learnt_from() -> None:
     grades[59] = 15.0
     assert without < 5
     assert fit(grades, dropout=0.0, weight_decay=0.0, steps=300, rate=0.02).severity(VALUES[59:]).mean[0] > 10
+
+
+def test_scores_start_at_the_mean_grade() -> None:
+    """Eq. 4 pulls them there anyway, but from 0 a few steps would not be enough."""
+    grades = np.where(np.arange(60) % 3, GRADES + 50, np.nan)
+    made = fit(grades, steps=0, epochs=1, rate=1e-7, dropout=0.0)
+    assert made.severity(VALUES).mean.mean() == pytest.approx(np.nanmean(grades), abs=2)
+    assert abs(fit(steps=0, epochs=1, rate=1e-7).severity(VALUES).mean.mean()) < 2
+
+
+def test_another_value_of_a_setting_gives_another_severity() -> None:
+    short: dict[str, float] = {"steps": 5, "epochs": 1}
+    plain = fit(**short).severity(VALUES).mean
+    others: dict[str, float] = {
+        "dropout": 0.5, "passes": 8, "weight_decay": 1.0, "epochs": 3, "steps": 20, "rate": 1e-2, "batch": 8,
+        "seed": 1, "directions": 4, "hidden": 4,
+    }  # fmt: skip
+    for name, value in others.items():
+        assert not np.array_equal(fit(**{**short, name: value}).severity(VALUES).mean, plain), name
+
+
+def test_passes_are_sampled_by_the_seed() -> None:
+    made = fit(steps=5, epochs=1)
+    before = made.severity(VALUES).mean
+    np.testing.assert_array_equal(made.severity(VALUES).mean, before)
+    made.seed = 7
+    assert not np.array_equal(made.severity(VALUES).mean, before)
