@@ -314,3 +314,15 @@ def test_vectors_are_evaluated_as_by_plain_loops(grouped):
     np.testing.assert_allclose(found.ap, [each[0] for each in measures])
     np.testing.assert_allclose((found.map, found.p_at_1, found.p_at_10), np.nanmean(measures, axis=0))
     assert 0 < np.isnan(found.ap).sum() < 300
+
+
+def test_without_an_answer_a_class_is_missed():
+    _, judged_qrels = judged({1}, 2, 3)
+    nothing = RunMatrix(np.empty((1, 0), np.int32))
+    assert measure("kNNError@3", nothing, judged_qrels) == 1.0
+    assert [measure(name, nothing, judged_qrels) for name in ("mMV@3", "ACC@3", "AP", "cappedP@2")] == [
+        0,
+        0,
+        0,
+        0,
+    ]

@@ -172,3 +172,9 @@ def test_flow_counts_by_its_share_in_the_flow_from_all_judged_images():
     reached = against > 1e-4
     flow = (share / (1 - share) * against)[reached]
     assert np.ptp(np.log(flow) - relevant[reached]) < 0.05, "which is the first part of the score"
+
+
+def test_among_equal_judgements_the_learned_score_decides():
+    rows, scores = np.arange(6), np.array([0.1, 0.9, 0.5, 0.3, -2.0, 5.0])
+    said = judged({0: 1.0, 1: 1.0, 2: 0.9, 3: -1.0, 5: -1.0})
+    assert top_k(apply_judgements(scores, said, rows), 6).tolist() == [1, 0, 2, 4, 5, 3]

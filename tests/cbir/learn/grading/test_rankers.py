@@ -397,7 +397,7 @@ def test_another_value_of_an_option_gives_another_ranker():
     X, y = misled(0, 150)
     others = {
         SNdcgRanker: {
-            "form": "paper", "function": "exponential", "alpha": 2.0, "steps": 1, "rate": 0.2, "list_size": 30,
+            "form": "paper", "function": "exponential", "alpha": 2.0, "steps": 1, "rate": 0.03, "list_size": 30,
             "validation": 0.4, "seed": 3, "start": "zero",
         },
         RankingSVM: {"C": 1e-5, "list_size": 20, "loss": "hinge"},

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from cbir.learn.severity.judged_pairs import JudgedPairs, check_judged_pairs
 from cbir.learn.severity.severity_networks import UnitDropout
@@ -116,3 +117,18 @@ def test_passes_are_sampled_by_the_seed() -> None:
     np.testing.assert_array_equal(made.severity(VALUES).mean, before)
     made.seed = 7
     assert not np.array_equal(made.severity(VALUES).mean, before)
+
+
+def test_the_rate_rises_to_its_maximum_and_falls_to_nothing() -> None:
+    rates: list[float] = []
+    hook = register_optimizer_step_post_hook(
+        lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"])
+    )
+    try:
+        fit(rate=0.01, steps=40, epochs=1)
+    finally:
+        hook.remove()
+    highest = int(np.argmax(rates))
+    assert max(rates) == pytest.approx(0.01, rel=0.01)
+    assert 0 < highest < len(rates) - 1
+    assert max(rates[0], rates[-1]) < 0.001

@@ -158,3 +158,18 @@ def test_report_of_one_round_and_one_grade(tmp_path):
     one = simulate(PICTURES, alike, TRAIN, TEST, SimulationPlan(rounds=0), make)
     simulation_report.write_simulation_report({"variance": one}, tmp_path)
     assert json.loads((tmp_path / "report.json").read_text())["variance"]["overall"] is None
+
+
+def test_answers_are_as_often_wrong_in_later_rounds():
+    plan = SimulationPlan("random", rounds=1, start=0.2, step=0.2, error_rate=1.0)
+    wrong = simulate(
+        PICTURES,
+        GRADES,
+        TRAIN,
+        TEST,
+        plan,
+        lambda number: BayesianRanker("toprank", SIDE, passes=2, epochs=1, steps=0),
+    )
+    right = answers(GRADES[TRAIN], wrong.pairs, 0, np.random.default_rng(0))
+    assert wrong.rounds[0].pairs < len(right)
+    assert (wrong.labels != right).all()
