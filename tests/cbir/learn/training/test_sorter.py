@@ -321,3 +321,16 @@ class TestBatches:
             for seed in (0, 1023)
         ]
         assert all(seed % 2 == 1 for seed in seeds)
+
+    def test_slopes_are_a_share_of_the_length_as_the_error_is(self):
+        class Level(LstmSorter):
+            def ranks(self, scores):
+                return torch.zeros_like(scores)
+
+        with_slopes, without = (
+            float(
+                sorter_training.batch_error(Level(4, 1, 40), SorterRecipe(batch=200, slope=slope), 3, "cpu")
+            )
+            for slope in (1.0, 0.0)
+        )
+        assert with_slopes - without == pytest.approx(0.25, abs=0.15)  # see slopes that fall too slowly
