@@ -145,3 +145,31 @@ def test_ordinal_learns_an_order():
 def test_ordinal_takes_grades_that_there_are(labels):
     with pytest.raises(InvalidInput, match=r"from 0 to 3|a label for each"):
         OrdinalLoss(8, 4)(torch.zeros(len(labels), 8), torch.tensor(labels, dtype=torch.long))
+
+
+# options and defaults
+
+
+def test_options_reach_the_loss_of_the_library():
+    """Of pytorch-metric-learning, each with its default and another value."""
+    made = {
+        "triplet": ("margin", 0.2, 0.7, lambda loss: loss.margin),
+        "contrastive": ("margin", 0.5, 0.9, lambda loss: loss.neg_margin),
+        "smooth-ap": ("temperature", 0.01, 0.1, lambda loss: loss.temperature),
+    }
+    for name, (option, default, other, read) in made.items():
+        assert read(embedding_loss(name, 4, 3).loss) == default
+        assert read(embedding_loss(name, 4, 3, **{option: other}).loss) == other
+
+
+def test_focal_has_gamma_2_and_cross_entropy_0():
+    """Lin et al. 2017 find 2 best."""
+    assert embedding_loss("focal", 4, 3).gamma == 2.0
+    assert embedding_loss("focal", 4, 3, gamma=0.5).gamma == 0.5
+    assert embedding_loss("cross-entropy", 4, 3).gamma == 0.0
+
+
+def test_map_has_logarithms_and_narrow_slopes_by_default():
+    loss = embedding_loss("sodeep-map", 4, 3).loss
+    assert (loss.form, loss.sorter.name, loss.sorter.temperature) == ("log", "pairwise", 0.05)
+    assert SpearmanLoss().sorter.temperature == 0.7

@@ -20,8 +20,8 @@ from cbir.learn.losses import (
     focal_loss,
     ranknet_loss,
 )
-from cbir.learn.losses.score_losses import log_softplus
-from cbir.learn.models.sorters import exact_ranks
+from cbir.learn.losses.score_losses import AbsoluteErrorLoss, SoftMarginLoss, log_softplus
+from cbir.learn.models.sorters import Sorter, exact_ranks
 from tests.cbir.learn.losses.scores import GRADES, PS, SMOOTH, scores_of, softplus
 
 
@@ -66,6 +66,24 @@ def test_map_of_logarithms_is_their_mean_and_no_less_than_that_of_average_precis
         bounds.append(-np.log(precisions.mean()))
     assert float(MapLoss(form="log")(scores, relevant)) == pytest.approx(np.mean(expected))
     assert (np.array(expected) >= np.array(bounds)).all()
+
+
+class Overshooting(Sorter):
+    """Ranks as of a trained sorter, which may be less than 1."""
+
+    def ranks(self, scores):
+        return exact_ranks(scores) - 0.9
+
+
+@pytest.mark.parametrize("form", ["precision", "log"])
+def test_no_precision_is_above_1(form):
+    scores, relevant = (
+        torch.tensor([[3.0, 2, 1, 0], [3.0, 2, 1, 0]]),
+        torch.tensor([[1, 0, 0, 0], [0, 1, 0, 0]]),
+    )
+    of_second = 1 / 1.1  # its rank is 1.1
+    lost = 1 - of_second if form == "precision" else -math.log(of_second)
+    assert float(MapLoss(Overshooting(), form)(scores, relevant)) == pytest.approx((0 + lost) / 2)
 
 
 def test_nothing_is_lost_on_a_perfect_order():
@@ -133,7 +151,9 @@ def test_pos_at_top_is_the_limit():
     )
 
 
-@pytest.mark.parametrize("z", [-1e30, -1e4, -50.0, -15.1, -14.9, -1.0, 0.0, 1.0, 50.0, 1e4, 1e30])
+@pytest.mark.parametrize(
+    "z", [-1e30, -1e4, -50.0, -15.1, -14.9, -10.0, -5.5, -1.0, 0.0, 1.0, 50.0, 1e4, 1e30]
+)
 def test_log_softplus(z):
     at = torch.tensor(z, requires_grad=True)
     log_softplus(at).backward()
@@ -208,3 +228,39 @@ def test_focal():
     torch.testing.assert_close(
         focal_loss(logits, labels, 2, weights), (-weights[labels] * (1 - p) ** 2 * p.log()).mean()
     )
+
+
+@pytest.mark.parametrize("form", ["sigmoid", "paper"])
+def test_s_ndcg_of_positions(form):
+    """Eqs. 5 to 8 of Huang et al. 2010, image by image, with the default steepness."""
+    scores, grades = 3 * scores_of(6), torch.tensor([2.0, 0, 1, 3, 0, 1], dtype=torch.float64)
+    values, alpha = scores.tolist(), {"sigmoid": 2.0, "paper": 0.001}[form]
+    if form == "sigmoid":
+        positions = [
+            1
+            + sum(
+                (1 + math.tanh(alpha * (y - x) / np.std(values))) / 2 for j, y in enumerate(values) if j != i
+            )
+            for i, x in enumerate(values)
+        ]
+    else:
+        positions = [1 + sum(math.tanh(alpha * (y - x)) for y in values) for x in values]
+    gain = sum((2**g - 1) / math.log2(1 + at) for g, at in zip(grades.tolist(), positions, strict=True))
+    best = sum((2**g - 1) / math.log2(2 + i) for i, g in enumerate(sorted(grades.tolist(), reverse=True)))
+    assert float(SNdcgLoss(form)(scores, grades)) == pytest.approx(1 - gain / best)
+
+
+@pytest.mark.parametrize(
+    ("loss", "value"),
+    [
+        (AbsoluteErrorLoss(), lambda s, r: abs(s - r)),
+        (SoftMarginLoss(), lambda s, r: softplus(-s if r else s)),
+    ],
+)
+def test_losses_of_single_scores(loss, value):
+    """Sections 4.2.1 and 4.2.2 of Engilberge et al. 2019: relevant images have the target 1, others 0."""
+    scores, relevance = [[2.5, -0.5, 0.2], [0.0, 1.0, -3.0]], [[1, 0, 1], [0, 1, 0]]
+    expected = np.mean(
+        [value(s, r) for row in zip(scores, relevance, strict=True) for s, r in zip(*row, strict=True)]
+    )
+    assert float(loss(torch.tensor(scores), torch.tensor(relevance))) == pytest.approx(expected)

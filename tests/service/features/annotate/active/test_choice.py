@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cbir.errors import InvalidInput
 from cbir.learn.severity.judged_pairs import SeverityEstimate
 from service.features.annotate.active import strategies
+from service.features.annotate.active.candidate_pool import severity_bins, take_turns
 from service.features.annotate.active.pair_selection import (
     first_pairs,
     select_pairs,
@@ -290,3 +291,41 @@ def test_a_mask_of_another_length_is_refused():
 def test_too_few_to_begin_with(count, pairs):
     with pytest.raises(InvalidInput):
         first_pairs(count, 0.5, pairs, rng())
+
+
+def test_bins_are_eight_of_equal_width_whatever_a_single_outlier():
+    mean = np.append(np.linspace(0, 8, 1001), [1000.0]).astype(np.float32)
+    bins = severity_bins(mean)
+    counts = np.bincount(bins)
+    assert len(counts) == 8
+    assert (np.diff(bins[:-1]) >= 0).all()
+    assert counts.max() < 1.25 * counts.min(), "between the quantiles of 1 and 99 %, not up to the outlier"
+    assert severity_bins(np.ones(3, np.float32)).max() <= 7
+
+
+def test_turns_take_the_lowest_of_each_bin_before_the_second_of_any():
+    bins = np.array([0] * 5 + [3] * 3 + [7])
+    order = np.array([4.0, 2, 3, 1, 5, 9, 8, 7, 6])
+    assert set(take_turns(bins, order, 3, rng()).tolist()) == {3, 7, 8}
+    assert set(take_turns(bins, order, 5, rng()).tolist()) == {3, 7, 8, 1, 6}
+    assert sorted(take_turns(bins, order, 99, rng()).tolist()) == list(range(9))
+
+
+def test_passes_that_are_not_stored_are_drawn_with_mean_and_variance():
+    mean, variance = np.array([0.0, 5.0], np.float32), np.array([0.01, 9.0], np.float32)
+    estimate = SeverityEstimate(mean, variance, np.zeros((2, 1), np.float32))
+    passes = np.concatenate([strategies._passes(estimate, rng(seed)) for seed in range(100)])
+    assert len(passes) == 3000
+    np.testing.assert_allclose(passes.mean(axis=0), mean, atol=0.2)
+    np.testing.assert_allclose(passes.var(axis=0), variance, rtol=0.1)
+
+
+def test_a_share_of_images_is_rounded_up():
+    """A fifth of 11 are 3; 0.07 of 100 are 7, though 0.07 * 100 > 7 in floating point."""
+    assert [share_of(share, count) for share, count in ((0.2, 11), (0.07, 100), (0.0, 5), (1.0, 5))] == [
+        3,
+        7,
+        0,
+        5,
+    ]
+    assert [share_of(count, 5) for count in (0, 4, 9)] == [0, 4, 5]
