@@ -54,8 +54,8 @@ TrainingFolder = Annotated[
     Path, Option(help="Folder for model, report and checkpoint; an interrupted training continues there.")
 ]
 Side = Annotated[int, Option(min=32, max=1024, help="Side in pixels that images are scaled to.")]
-Augment = Annotated[bool, Option(help="Rotate, shift and brighten training images slightly.")]
-SaveEvery = Annotated[float, Option(help="Seconds between checkpoints.")]
+Augment = Annotated[bool, Option(help="Rotate, shift and brighten training images slightly.", hidden=True)]
+SaveEvery = Annotated[float, Option(help="Seconds between checkpoints.", hidden=True)]
 Seed = Annotated[int, Option(help="Random seed of the split and of training.")]
 Threads = Annotated[int, Option(min=0, help="CPU threads; 0: all.")]
 Device = Annotated[str, Option("--device", help="cpu or cuda.")]
@@ -64,26 +64,34 @@ Device = Annotated[str, Option("--device", help="cpu or cuda.")]
 Sorter = Annotated[
     str | None,
     Option(
-        help="Sorter of the sodeep losses: pairwise, handcrafted, lstm, cnn, or what `cbir train sorter` wrote."
+        help="Sorter of the sodeep losses: pairwise, handcrafted, lstm, cnn, or what `cbir train sorter` wrote.",
+        hidden=True,
     ),
 ]
-TuneSorter = Annotated[bool, Option("--tune-sorter", help="Train the sorter too; otherwise it is frozen.")]
+TuneSorter = Annotated[
+    bool, Option("--tune-sorter", help="Train the sorter too; otherwise it is frozen.", hidden=True)
+]
 Form = Annotated[
     str | None,
-    Option(help="Form of sodeep-map: ranks (the paper's eq. 7), precision, log; of s-ndcg: sigmoid, paper."),
+    Option(
+        help="Form of sodeep-map: ranks (the paper's eq. 7), precision, log; of s-ndcg: sigmoid, paper.",
+        hidden=True,
+    ),
 ]
 Margin = Annotated[
-    float | None, Option(help="Margin of sodeep-recall, in ranks; of triplet and contrastive, in distances.")
+    float | None,
+    Option(help="Margin of sodeep-recall, in ranks; of triplet and contrastive, in distances.", hidden=True),
 ]
 Temperature = Annotated[
-    float | None, Option(help="Width of the sigmoids of smooth-ap, or of the sorter pairwise.")
+    float | None, Option(help="Width of the sigmoids of smooth-ap, or of the sorter pairwise.", hidden=True)
 ]
-Alpha = Annotated[float | None, Option(help="Steepness of s-ndcg.")]
-Gamma = Annotated[float | None, Option(help="Focus of focal; 0 is cross-entropy.")]
+Alpha = Annotated[float | None, Option(help="Steepness of s-ndcg.", hidden=True)]
+Gamma = Annotated[float | None, Option(help="Focus of focal; 0 is cross-entropy.", hidden=True)]
 Parallel = Annotated[
-    str | None, Option(help="Loss on single scores, added in the first epochs: l1 or soft-margin.")
+    str | None,
+    Option(help="Loss on single scores, added in the first epochs: l1 or soft-margin.", hidden=True),
 ]
-ParallelEpochs = Annotated[int, Option(min=1, help="Epochs with the --parallel loss.")]
+ParallelEpochs = Annotated[int, Option(min=1, help="Epochs with the --parallel loss.", hidden=True)]
 
 
 def folder_only(text: str) -> Path:

@@ -14,7 +14,7 @@ import yaml
 from cbir import settings
 from cbir.settings import Settings
 from cbir.system.addresses import validate_collection_address
-from cbir.system.lazy_commands import EXAMPLES
+from cbir.system.command_texts import EXAMPLES
 from tests.project.dockerfile import DOCKERFILE, ROOT, lines
 from tests.project.test_container import extras
 

@@ -50,10 +50,14 @@ def simulate_annotation(
         ),
     ] = None,
     rounds: Annotated[int, Option(min=0, max=100, help="Rounds after the first.")] = 6,
-    start: Annotated[float, Option(help="Fraction of the images in the initial pairs.")] = 0.2,
-    step: Annotated[float, Option(help="Fraction of the images that each round selects.")] = 0.05,
-    error_rate: Annotated[float, Option(help="Fraction of wrong answers, 0 to 1.")] = 0.0,
-    calibrate: Annotated[bool, Option(help="Also learn from the grades of the images in pairs.")] = False,
+    start: Annotated[float, Option(help="Fraction of the images in the initial pairs.", hidden=True)] = 0.2,
+    step: Annotated[
+        float, Option(help="Fraction of the images that each round selects.", hidden=True)
+    ] = 0.05,
+    error_rate: Annotated[float, Option(help="Fraction of wrong answers, 0 to 1.", hidden=True)] = 0.0,
+    calibrate: Annotated[
+        bool, Option(help="Also learn from the grades of the images in pairs.", hidden=True)
+    ] = False,
     held_out: Annotated[float, Option(help="Fraction of the patients to test on.")] = 0.2,
     where: options.Where = None,
     encoder: Annotated[
@@ -64,25 +68,32 @@ def simulate_annotation(
         ),
     ] = None,
     backbone: Annotated[
-        str | None, Option(help="Network on pictures: small, densenet169, resnet18, ... [small]")
+        str | None, Option(help="Network on pictures: small, densenet169, resnet18, ... [small]", hidden=True)
     ] = None,
     weights: Annotated[
         str | None,
-        Option(help="Initial weights of --backbone: a weights file, or the folder of a trained embedding."),
+        Option(
+            help="Initial weights of --backbone: a weights file, or the folder of a trained embedding.",
+            hidden=True,
+        ),
     ] = None,
     side: Annotated[
-        int | None, Option(min=32, max=1024, help="Side of the pictures of --backbone in pixels. [64]")
+        int | None,
+        Option(min=32, max=1024, help="Side of the pictures of --backbone in pixels. [64]", hidden=True),
     ] = None,
-    passes: Annotated[int, Option(min=2, max=1000, help="Stochastic passes per severity.")] = 30,
+    passes: Annotated[int, Option(min=2, max=1000, help="Stochastic passes per severity.", hidden=True)] = 30,
     epochs: Annotated[
         int | None,
-        Option(min=1, help="Passes over the pairs; if few, see --steps. [10; 20 for --backbone]"),
+        Option(
+            min=1, help="Passes over the pairs; if few, see --steps. [10; 20 for --backbone]", hidden=True
+        ),
     ] = None,
     steps: Annotated[
-        int | None, Option(min=0, help="Smallest number of training batches. [300; 1000 for --backbone]")
+        int | None,
+        Option(min=0, help="Smallest number of training batches. [300; 1000 for --backbone]", hidden=True),
     ] = None,
     rate: Annotated[
-        float | None, Option(help="Peak learning rate of Adam. [0.003; 0.001 for --backbone]")
+        float | None, Option(help="Peak learning rate of Adam. [0.003; 0.001 for --backbone]", hidden=True)
     ] = None,
     seed: Annotated[int, Option(min=0, help="Random seed of selection and training.")] = 0,
     threads: options.Threads = 0,

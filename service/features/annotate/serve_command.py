@@ -72,15 +72,21 @@ def serve_study(
     ] = None,
     reference_label: Annotated[
         str | None,
-        typer.Option(help="Label, such as grade, of which two images of each value are shown for reference."),
+        typer.Option(
+            help="Label, such as grade, of which two images of each value are shown for reference.",
+            hidden=True,
+        ),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Number of rounds [6].")] = None,
-    start: Annotated[float | None, typer.Option(help="Fraction of the images in round 1 [0.2].")] = None,
+    start: Annotated[
+        float | None, typer.Option(help="Fraction of the images in round 1 [0.2].", hidden=True)
+    ] = None,
     step: Annotated[
-        float | None, typer.Option(help="Fraction of the images added in each later round [0.05].")
+        float | None,
+        typer.Option(help="Fraction of the images added in each later round [0.05].", hidden=True),
     ] = None,
     overlap: Annotated[
-        float | None, typer.Option(help="Fraction of the pairs that everyone judges [0.1].")
+        float | None, typer.Option(help="Fraction of the pairs that everyone judges [0.1].", hidden=True)
     ] = None,
     encoder: Annotated[
         str | None,
@@ -89,39 +95,47 @@ def serve_study(
             "[the collection's encoder, or lite0-whole]."
         ),
     ] = None,
-    backbone: Annotated[str | None, typer.Option(help="Network on pictures [small].")] = None,
+    backbone: Annotated[str | None, typer.Option(help="Network on pictures [small].", hidden=True)] = None,
     side: Annotated[
-        int | None, typer.Option(help="Side length in pixels of the pictures of --backbone [64].")
+        int | None,
+        typer.Option(help="Side length in pixels of the pictures of --backbone [64].", hidden=True),
     ] = None,
     weights: Annotated[
         str | None,
         typer.Option(
-            help="Initial weights of --backbone: folder of a trained embedding, weights file, or none."
+            help="Initial weights of --backbone: folder of a trained embedding, weights file, or none.",
+            hidden=True,
         ),
     ] = None,
     epochs: Annotated[
         int | None,
         typer.Option(
-            help="Epochs of each training; more if there are few pairs, see --steps [10; 20 for --backbone]."
+            help="Epochs of each training; more if there are few pairs, see --steps [10; 20 for --backbone].",
+            hidden=True,
         ),
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(help="Minimum number of batches of each training [300; 1000 for --backbone]."),
+        typer.Option(
+            help="Minimum number of batches of each training [300; 1000 for --backbone].", hidden=True
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed [0].")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed [0].", hidden=True)] = None,
     prepare: Annotated[
         bool,
         typer.Option(
             "--prepare",
             help="Only store the plan, for `cbir serve` with the setting annotation_studies.",
+            hidden=True,
         ),
     ] = False,
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for any free port [8000].")] = None,
     server: Annotated[
         Literal["gunicorn", "waitress"] | None,
-        typer.Option(help="HTTP server [gunicorn; waitress on systems without fork, such as Windows]."),
+        typer.Option(
+            help="HTTP server [gunicorn; waitress on systems without fork, such as Windows].", hidden=True
+        ),
     ] = None,
 ) -> None:
     """Ask people which of two images is more severe, and learn from their answers.

@@ -7,7 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 from cbir.api.main import app
-from cbir.system.lazy_commands import EXAMPLES
+from cbir.system.command_texts import EXAMPLES
 from tests.cbir.api.test_help_imports import command_names
 
 ROOT = typer.main.get_command(app)
