@@ -2,6 +2,8 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
@@ -83,11 +85,18 @@ def _help_all_option(help_option: Any) -> Any:
 
 def full_help(ctx: Any) -> str:
     """Return the help of a context's command with the options that plain help leaves out."""
-    left_out = [each for each in ctx.command.params if getattr(each, "hidden", False)]
+    with all_options(ctx.command):
+        return str(ctx.get_help())
+
+
+@contextmanager
+def all_options(command: Any) -> Iterator[None]:
+    """Show all options of a command in its help meanwhile."""
+    left_out = [each for each in command.params if getattr(each, "hidden", False)]
     for parameter in left_out:
         parameter.hidden = False
     try:
-        return str(ctx.get_help())
+        yield
     finally:
         for parameter in left_out:
             parameter.hidden = True

@@ -17,16 +17,17 @@ class SearchCommand(StrictCommand):
     """Runs the kind of search that an option names."""
 
     @cached_property
-    def _kinds(self) -> dict[str, EntryPoint]:
+    def kinds(self) -> dict[str, EntryPoint]:
+        """Entry points of the kinds of search by name."""
         return {entry.name: entry for entry in sorted(entry_points(group=KINDS_OF_SEARCH))}
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse the arguments with the command of the chosen kind of search."""
         options = [word.partition("=")[0] for word in args[: args.index("--") if "--" in args else None]]
-        chosen = next((name for name in self._kinds if f"--{name}" in options), None)
+        chosen = next((name for name in self.kinds if f"--{name}" in options), None)
         if chosen is None:
             return super().make_context(info_name, args, parent, **extra)
-        command, option = load_command(self._kinds[chosen]), f"--{chosen}"
+        command, option = load_command(self.kinds[chosen]), f"--{chosen}"
         if asked := {"--help", HELP_ALL} & {*options}:
             args = sorted(asked)[:1]
         elif not _has_option(command, option):
@@ -35,11 +36,11 @@ class SearchCommand(StrictCommand):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """List the kinds of search."""
-        if self._kinds:
+        if self.kinds:
             with formatter.section(
                 "Other searches, each with options of its own (cbir search --NAME --help)"
             ):
-                formatter.write_dl([(f"--{name}", _summary(entry)) for name, entry in self._kinds.items()])
+                formatter.write_dl([(f"--{name}", _summary(entry)) for name, entry in self.kinds.items()])
         super().format_epilog(ctx, formatter)
 
 

@@ -219,7 +219,7 @@ def train_ranker_command(
     """Train a network to score positive images above all others, and evaluate it on unseen patients.
 
     60 % of the patients are used for training, 20 for validation, 20 for testing. Run an interrupted command again to
-    continue it. `cbir rank` scores images with the result.
+    continue it. `cbir train rank` scores images with the result.
     """
     require_torch(device, threads)
     from cbir.learn.training.fine_tuning import check_trainable

@@ -13,8 +13,7 @@ from cbir.errors import InvalidInput
 from cbir.learn.commands.train_models import require_torch
 from cbir.learn.option_groups import Column
 from cbir.search import command_options as options
-from cbir.search.command_options import FOLDER_OR_ADDRESS
-from cbir.store.collection_address import address_or_folder, collection_folder
+from cbir.store.collection_address import address_or_folder
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json
 from cbir.system.device_failure import device_failures
 from cbir.system.files import os_errors
@@ -206,17 +205,10 @@ def export_study(
     ] = "judgements",
     format: Annotated[Literal["csv", "json"], Option(help="Format of the file.")] = "csv",
     out: Annotated[Path | None, Option(help="File to write. [standard output]")] = None,
-    collection: Annotated[
-        Path | None,
-        Option(
-            parser=collection_folder,
-            metavar=FOLDER_OR_ADDRESS,
-            help="Collection of the study, for --write-label.",
-        ),
-    ] = None,
+    collection: options.OptionalFolder = None,
     write_label: Annotated[
         str | None,
-        Option(help="Also write the grade of each image to the collection, as the label of this name."),
+        Option(help="Also write the grade of each image to --collection, as the label of this name."),
     ] = None,
     label_source: Annotated[
         Literal["given", "predicted"],

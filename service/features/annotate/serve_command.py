@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cbir.errors import InvalidInput
-from cbir.search.command_options import FOLDER_OR_ADDRESS
-from cbir.store.collection_address import address_or_folder, collection_folder, public_name
+from cbir.search import command_options as options
+from cbir.store.collection_address import address_or_folder, public_name
 from cbir.system.console import echo
 from cbir.system.remedies import install_command
 
@@ -19,14 +19,7 @@ if TYPE_CHECKING:
 
 
 def serve_study(
-    collection: Annotated[
-        Path,
-        typer.Option(
-            parser=collection_folder,
-            metavar=FOLDER_OR_ADDRESS,
-            help="Folder, or address in PostgreSQL, of the collection whose images are compared.",
-        ),
-    ],
+    collection: options.Folder,
     study_dir: Annotated[
         Path | None,
         typer.Option(

@@ -1,4 +1,4 @@
-"""`cbir audit` and `cbir collection quarantine`."""
+"""`cbir collection audit` and `cbir collection quarantine`."""
 
 from functools import partial
 from pathlib import Path

@@ -8,18 +8,14 @@ import typer
 from typer import Option
 
 from cbir.errors import InvalidInput
-from cbir.search.command_options import FOLDER_OR_ADDRESS, FindText
-from cbir.store.collection_address import collection_folder
+from cbir.search import command_options as options
 from cbir.system.console import StageBars, echo
 
 NOBODY = "label-studio"  # gets every pair that is still to be judged
 
 
 def export_pairs(
-    collection: Annotated[
-        Path,
-        Option(parser=collection_folder, metavar=FOLDER_OR_ADDRESS, help="Collection of the images."),
-    ],
+    collection: options.Folder,
     study_dir: Annotated[Path, Option(help="Folder of the study; a new one is started there.")],
     out: Annotated[Path, Option(help="Empty or new folder for tasks, labelling interface and pictures.")],
     count: Annotated[
@@ -33,7 +29,7 @@ def export_pairs(
             "[Label Studio's local files, whose root is the folder above --out].",
         ),
     ] = None,
-    find_text: FindText = False,
+    find_text: options.FindText = False,
     question: Annotated[str | None, Option(help="Question of the study.")] = None,
     where: Annotated[
         list[str] | None, Option(help="Only images with this label, for a new study. Repeatable.")

@@ -1,4 +1,4 @@
-"""`cbir usage`: show, export and delete the usage log of the search page."""
+"""`cbir admin usage`: show, export and delete the usage log of the search page."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

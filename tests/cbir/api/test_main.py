@@ -151,9 +151,13 @@ def test_a_misspelt_setting_is_suggested_and_other_variables_are_left_alone(
     monkeypatch.setenv("CBIR_TOKEN", "1")
     load()
     monkeypatch.setenv("CBIR_HSOT", "localhost")
-    assert "did you mean CBIR_HOST?" in refusal_of(monkeypatch, capsys, "config")
+    assert "did you mean CBIR_HOST?" in refusal_of(monkeypatch, capsys, "admin", "config")
     monkeypatch.delenv("CBIR_HSOT")
     (tmp_path / "cbir.toml").write_text('hsot = "localhost"')
-    assert "there is no setting hsot; did you mean 'host'?" in refusal_of(monkeypatch, capsys, "config")
+    assert "there is no setting hsot; did you mean 'host'?" in refusal_of(
+        monkeypatch, capsys, "admin", "config"
+    )
     (tmp_path / "cbir.toml").write_text("quite_different = 1")
-    assert "there is no setting quite_different; `cbir config`" in refusal_of(monkeypatch, capsys, "config")
+    assert "there is no setting quite_different; `cbir admin config`" in refusal_of(
+        monkeypatch, capsys, "admin", "config"
+    )

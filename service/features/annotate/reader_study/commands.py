@@ -1,4 +1,4 @@
-"""`cbir study`: blinded reader studies that compare two methods."""
+"""`cbir evaluate study`: blinded reader studies that compare two methods."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -97,7 +97,7 @@ def list_all_studies(format: Printed = OutputFormat.text) -> None:
             table.add_row(*map(str, row.values()))
         results_console().print(table)
     else:
-        echo("there is no study; make one with `cbir study create`")
+        echo("there is no study; make one with `cbir evaluate study create`")
 
 
 @app.command("report")

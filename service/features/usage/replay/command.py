@@ -27,7 +27,7 @@ def replay_usage(
         list[str], Option(help="Re-ranker to compare, as eprf:P=9. Repeatable; the first is the baseline.")
     ],
     log: Annotated[
-        Path | None, Option(help="CSV of `cbir usage export` [the usage log in state_folder].")
+        Path | None, Option(help="CSV of `cbir admin usage export` [the usage log in state_folder].")
     ] = None,
     name: Annotated[
         str | None, Option(help="Name of the collection in the log [name of its folder].")
