@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 File = Annotated[
     Path | None,
-    typer.Option("--file", help="Audit log file [that of the settings]."),
+    typer.Option("--file", help="Audit log file. [default: that of the settings]"),
 ]
 
 
@@ -68,7 +68,8 @@ def show_head(file: File = None) -> None:
 @app.command("export")
 def export_lines(
     since: Annotated[
-        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="First day, UTC, as in 2030-01-31 [all].")
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="First day, UTC, as in 2030-01-31. [default: all]"),
     ] = None,
 ) -> None:
     """Print the lines of an audit log in state_database, as a file has them."""

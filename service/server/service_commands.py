@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 
 def serve(
     collection: options.ServedFolders,
-    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on, 0 for a free one. [default: 8000]")
+    ] = None,
     server: Annotated[
         Literal["gunicorn", "waitress"] | None,
-        typer.Option(help="HTTP server [gunicorn; waitress on systems without fork, such as Windows]."),
+        typer.Option(
+            help="HTTP server. [default: gunicorn; waitress on systems without fork, such as Windows]"
+        ),
     ] = None,
 ) -> None:
     """Serve collections over HTTP, as an API and as web pages; on this machine only, unless tokens exist."""

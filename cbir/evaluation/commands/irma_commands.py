@@ -110,7 +110,7 @@ def answer_irma(
     tree: Annotated[Path | None, Option(help="IRMA code tree; required for codes.")] = None,
     answers: Annotated[
         Literal["code", "class"],
-        Option(help="Lines `<id> <code>`, or `<id> <confidence of each class>`."),
+        Option(help="Lines `ID CODE`, or `ID CONFIDENCE ...` with one for each class."),
     ] = "code",
     label: Annotated[
         str | None, Option(help="Label with the code or class. [default: irma_code or irma_class]")
@@ -194,9 +194,9 @@ def _print_measured(measured: dict[str, Any]) -> None:
 def score_irma_codes(
     tree: Annotated[Path, Option(help="IRMA code tree.")],
     truth: Annotated[
-        Path, Option(help="True codes: CSV file of 2009, CSV file image_id,code, or lines `<id> <code>`.")
+        Path, Option(help="True codes: CSV file of 2009, CSV file image_id,code, or lines `ID CODE`.")
     ],
-    run: Annotated[Path, Option(help="Answers: lines `<id> <code>`, with `*` for unknown.")],
+    run: Annotated[Path, Option(help="Answers: lines `ID CODE`, with `*` for unknown.")],
     rule: Annotated[ErrorRule, Option(help="Scoring rule; 2009 is also that of 2008.")] = ErrorRule.of_2009,
     train: Annotated[Path | None, Option(help="True codes to take the majority baseline from.")] = None,
     labelling: Annotated[

@@ -63,7 +63,7 @@ def simulate_annotation(
         str | None,
         Option(
             help="Encoder whose values are learned from; none: a network on pictures, see --backbone. "
-            "[the collection's encoder, or lite0-whole]"
+            "[default: the collection's encoder, or lite0-whole]"
         ),
     ] = None,
     backbone: Annotated[
@@ -78,21 +78,30 @@ def simulate_annotation(
     ] = None,
     side: Annotated[
         int | None,
-        Option(min=32, max=1024, help="Side of the pictures of --backbone in pixels. [64]", hidden=True),
+        Option(
+            min=32, max=1024, help="Side of the pictures of --backbone in pixels. [default: 64]", hidden=True
+        ),
     ] = None,
     passes: Annotated[int, Option(min=2, max=1000, help="Stochastic passes per severity.", hidden=True)] = 30,
     epochs: Annotated[
         int | None,
         Option(
-            min=1, help="Passes over the pairs; if few, see --steps. [10; 20 for --backbone]", hidden=True
+            min=1,
+            help="Passes over the pairs; if few, see --steps. [default: 10; 20 for --backbone]",
+            hidden=True,
         ),
     ] = None,
     steps: Annotated[
         int | None,
-        Option(min=0, help="Smallest number of training batches. [300; 1000 for --backbone]", hidden=True),
+        Option(
+            min=0,
+            help="Smallest number of training batches. [default: 300; 1000 for --backbone]",
+            hidden=True,
+        ),
     ] = None,
     rate: Annotated[
-        float | None, Option(help="Peak learning rate of Adam. [0.003; 0.001 for --backbone]", hidden=True)
+        float | None,
+        Option(help="Peak learning rate of Adam. [default: 0.003; 0.001 for --backbone]", hidden=True),
     ] = None,
     seed: Annotated[int, Option(min=0, help="Random seed of selection and training.")] = 0,
     threads: options.Threads = 0,
@@ -204,7 +213,7 @@ def export_study(
         Option(help="All judgements and grades, or score and grade of each image."),
     ] = "judgements",
     format: Annotated[Literal["csv", "json"], Option(help="Format of the file.")] = "csv",
-    out: Annotated[Path | None, Option(help="File to write. [standard output]")] = None,
+    out: Annotated[Path | None, Option(help="File to write. [default: standard output]")] = None,
     collection: options.OptionalFolder = None,
     write_label: Annotated[
         str | None,

@@ -25,12 +25,12 @@ def serve_study(
         typer.Option(
             "--study-dir",
             "--out",
-            help="Folder for judgements, rounds and trained rankers [folder of the collection + -study].",
+            help="Folder for judgements, rounds and trained rankers. [default: folder of the collection + -study]",
         ),
     ] = None,
     question: Annotated[str | None, typer.Option(help="Question shown on the page.")] = None,
     strategy: Annotated[
-        str | None, typer.Option(help="Strategy that selects the pairs of a round [new-images].")
+        str | None, typer.Option(help="Strategy that selects the pairs of a round. [default: new-images]")
     ] = None,
     grades: Annotated[
         str | None,
@@ -41,7 +41,9 @@ def serve_study(
     ] = None,
     ask: Annotated[
         Literal["pairs", "grades"] | None,
-        typer.Option(help="Page that the address opens: pairs, or the grades of single images [pairs]."),
+        typer.Option(
+            help="Page that the address opens: pairs, or the grades of single images. [default: pairs]"
+        ),
     ] = None,
     where: Annotated[
         list[str] | None,
@@ -70,28 +72,31 @@ def serve_study(
             hidden=True,
         ),
     ] = None,
-    rounds: Annotated[int | None, typer.Option(help="Number of rounds [6].")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Number of rounds. [default: 6]")] = None,
     start: Annotated[
-        float | None, typer.Option(help="Fraction of the images in round 1 [0.2].", hidden=True)
+        float | None, typer.Option(help="Fraction of the images in round 1. [default: 0.2]", hidden=True)
     ] = None,
     step: Annotated[
         float | None,
-        typer.Option(help="Fraction of the images added in each later round [0.05].", hidden=True),
+        typer.Option(help="Fraction of the images added in each later round. [default: 0.05]", hidden=True),
     ] = None,
     overlap: Annotated[
-        float | None, typer.Option(help="Fraction of the pairs that everyone judges [0.1].", hidden=True)
+        float | None,
+        typer.Option(help="Fraction of the pairs that everyone judges. [default: 0.1]", hidden=True),
     ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="Encoder whose values are learned from; none: a network on pictures, see --backbone "
-            "[the collection's encoder, or lite0-whole]."
+            help="Encoder whose values are learned from; none: a network on pictures, see --backbone. "
+            "[default: the collection's encoder, or lite0-whole]"
         ),
     ] = None,
-    backbone: Annotated[str | None, typer.Option(help="Network on pictures [small].", hidden=True)] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="Network on pictures. [default: small]", hidden=True)
+    ] = None,
     side: Annotated[
         int | None,
-        typer.Option(help="Side length in pixels of the pictures of --backbone [64].", hidden=True),
+        typer.Option(help="Side length in pixels of the pictures of --backbone. [default: 64]", hidden=True),
     ] = None,
     weights: Annotated[
         str | None,
@@ -103,17 +108,18 @@ def serve_study(
     epochs: Annotated[
         int | None,
         typer.Option(
-            help="Epochs of each training; more if there are few pairs, see --steps [10; 20 for --backbone].",
+            help="Epochs of each training; if few pairs, see --steps. [default: 10; 20 for --backbone]",
             hidden=True,
         ),
     ] = None,
     steps: Annotated[
         int | None,
         typer.Option(
-            help="Minimum number of batches of each training [300; 1000 for --backbone].", hidden=True
+            help="Minimum number of batches of each training. [default: 300; 1000 for --backbone]",
+            hidden=True,
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed [0].", hidden=True)] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. [default: 0]", hidden=True)] = None,
     prepare: Annotated[
         bool,
         typer.Option(
@@ -122,12 +128,15 @@ def serve_study(
             hidden=True,
         ),
     ] = False,
-    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for any free port [8000].")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on, 0 for any free port. [default: 8000]")
+    ] = None,
     server: Annotated[
         Literal["gunicorn", "waitress"] | None,
         typer.Option(
-            help="HTTP server [gunicorn; waitress on systems without fork, such as Windows].", hidden=True
+            help="HTTP server. [default: gunicorn; waitress on systems without fork, such as Windows]",
+            hidden=True,
         ),
     ] = None,
 ) -> None:

@@ -19,14 +19,15 @@ def export_pairs(
     study_dir: Annotated[Path, Option(help="Folder of the study; a new one is started there.")],
     out: Annotated[Path, Option(help="Empty or new folder for tasks, labelling interface and pictures.")],
     count: Annotated[
-        int | None, Option(min=1, help="Number of pairs [those of the current round that no one judged].")
+        int | None,
+        Option(min=1, help="Number of pairs. [default: those of the current round that no one judged]"),
     ] = None,
     images: Annotated[
         str | None,
         Option(
             metavar="ADDRESS",
-            help="Beginning of the pictures' addresses, if a web server of yours delivers them "
-            "[Label Studio's local files, whose root is the folder above --out].",
+            help="Beginning of the pictures' addresses, if a web server of yours delivers them. "
+            "[default: Label Studio's local files, whose root is the folder above --out]",
         ),
     ] = None,
     find_text: options.FindText = False,
