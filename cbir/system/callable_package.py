@@ -22,7 +22,7 @@ class CallablePackage(ModuleType):
     @property
     def __doc__(self) -> str:  # type: ignore[override]
         """Documentation of the function, then that of the package."""
-        own, name = self.__dict__["__doc__"], self.__name__
+        package_doc, name = self.__dict__["__doc__"], self.__name__
         documented = inspect.getdoc(self.__dict__["_function"]()) or ""
         summary, _, details = documented.partition("\n\n")
         parameters = [
@@ -30,7 +30,7 @@ class CallablePackage(ModuleType):
             for each in self.__signature__.parameters.values()
         ]
         call = f"{name}{inspect.Signature(parameters)}"
-        return f"{summary}\n\n{call}\n\n{details}\n\nThe package {name}: {inspect.cleandoc(own)}"
+        return f"{summary}\n\n{call}\n\n{details}\n\nThe package {name}: {inspect.cleandoc(package_doc)}"
 
 
 def make_callable(package: str, function: str) -> None:

@@ -64,9 +64,9 @@ class LazyCommands(typer.core.TyperGroup):
     @cached_property
     def _old_entries(self) -> dict[str, EntryPoint]:
         """Entry points of the names that commands had here."""
-        place = self.entry_point_group.removeprefix(COMMANDS).lstrip(".")
+        group = self.entry_point_group.removeprefix(COMMANDS).lstrip(".")
         names = ((*entry.name.rpartition("."), entry) for entry in entry_points(group=OLD))
-        return {name: entry for there, _, name, entry in names if there == place}
+        return {name: entry for parent, _, name, entry in names if parent == group}
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted({*self.commands, *self._entries})

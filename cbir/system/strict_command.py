@@ -11,6 +11,7 @@ import typer
 import typer.core
 
 from cbir.system.command_texts import EXAMPLES
+from cbir.system.console import echo
 
 REQUIRED = re.compile(r"^\{(.+)\}")  # Typer's usage of an argument
 
@@ -74,7 +75,7 @@ def _help_all_option(help_option: Any) -> Any:
 
     def show(ctx: Any, _: Any, is_given: bool) -> None:
         if is_given and not ctx.resilient_parsing:
-            typer.echo(full_help(ctx))
+            echo(full_help(ctx))
             ctx.exit()
 
     option = copy(help_option)

@@ -40,9 +40,8 @@ def run(paths: str, *arguments: str | Path) -> str:
 @pytest.mark.slow
 def test_images_are_indexed_searched_evaluated_and_deleted(paths: str, tmp_path: Path) -> None:
     scans, collection = tmp_path / "scans", tmp_path / "collection"
-    assert "Find duplicates, wrong labels" not in run(
-        paths, "--help"
-    )  # the summary of `cbir collection audit`
+    assert "Learn severity from comparisons" not in run(paths, "--help")  # the summary of `cbir annotate`
+    assert "quarantine" not in run(paths, "collection", "--help")
     run(paths, "dataset", "phantoms", scans, "--count", 24)
     run(paths, "index", scans, "--labels", scans / "manifest.csv", "--collection", collection)
     image = next(scans.glob("*.png"))

@@ -22,14 +22,14 @@ class SearchCommand(StrictCommand):
         return {entry.name: entry for entry in sorted(entry_points(group=KINDS_OF_SEARCH))}
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Parse the arguments with the command of the chosen kind of search."""
+        """Parse the arguments with the command of the name kind of search."""
         options = [word.partition("=")[0] for word in args[: args.index("--") if "--" in args else None]]
-        chosen = next((name for name in self.kinds if f"--{name}" in options), None)
-        if chosen is None:
+        name = next((each for each in self.kinds if f"--{each}" in options), None)
+        if name is None:
             return super().make_context(info_name, args, parent, **extra)
-        command, option = load_command(self.kinds[chosen]), f"--{chosen}"
-        if asked := {"--help", HELP_ALL} & {*options}:
-            args = sorted(asked)[:1]
+        command, option = load_command(self.kinds[name]), f"--{name}"
+        if help_options := {"--help", HELP_ALL} & {*options}:
+            args = sorted(help_options)[:1]
         elif not _has_option(command, option):
             args = [word for word in args if word != option]
         return command.make_context(f"{info_name} {option}", args, parent, **extra)
