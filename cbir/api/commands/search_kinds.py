@@ -22,7 +22,7 @@ class SearchCommand(StrictCommand):
         return {entry.name: entry for entry in sorted(entry_points(group=KINDS_OF_SEARCH))}
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Parse the arguments with the command of the name kind of search."""
+        """Parse the arguments with the command of the kind of search that they name."""
         options = [word.partition("=")[0] for word in args[: args.index("--") if "--" in args else None]]
         name = next((each for each in self.kinds if f"--{each}" in options), None)
         if name is None:
