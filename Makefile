@@ -76,7 +76,7 @@ demo: $(VENV)/installed
 ifdef IMAGES
 	$(VENV)/bin/cbir index "$(IMAGES)" --collection "$(COLLECTION)" || [ $$? -eq 3 ]
 else
-	$(VENV)/bin/cbir phantoms $(DEMO)/phantoms --count $(COUNT)
+	$(VENV)/bin/cbir dataset phantoms $(DEMO)/phantoms --count $(COUNT)
 	$(VENV)/bin/cbir index $(DEMO)/phantoms --labels $(DEMO)/phantoms/manifest.csv --collection "$(COLLECTION)"
 endif
 	$(VENV)/bin/cbir serve --collection "$(COLLECTION)" --port $(PORT)

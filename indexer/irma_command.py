@@ -1,4 +1,4 @@
-"""`cbir evaluate irma`: from an IRMA release to error scores."""
+"""`cbir irma evaluate`: from an IRMA release to error scores."""
 
 import json
 from pathlib import Path

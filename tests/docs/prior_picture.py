@@ -41,7 +41,7 @@ def _write_visits(files: Path) -> str:
 def take_priors(work: Path) -> bytes:
     """Return a screenshot of the search page with the other studies of the patient of a radiograph."""
     files, collection = work / "radiographs", work / "collection"
-    cbir("phantoms", files, "--count", str(IMAGES), "--format", "dicom")
+    cbir("dataset", "phantoms", files, "--count", str(IMAGES), "--format", "dicom")
     study = _write_visits(files)
     cbir("index", files, "--collection", collection)
     with serving(collection, CBIR_VIEWER_LINK=VIEWER) as served, sync_api.sync_playwright() as playwright:

@@ -1,4 +1,4 @@
-"""`cbir describe`, `cbir config` and `cbir collection labels`: commands that only show."""
+"""`cbir describe`, `cbir admin config` and `cbir collection labels`: commands that only show."""
 
 from itertools import islice
 from pathlib import Path

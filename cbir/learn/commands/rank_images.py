@@ -1,4 +1,4 @@
-"""`cbir rank`."""
+"""`cbir train rank`."""
 
 import sys
 from collections.abc import Callable

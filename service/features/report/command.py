@@ -1,4 +1,4 @@
-"""`cbir report`."""
+"""`cbir search --report`."""
 
 from io import BytesIO
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Training rankers: `cbir train ranker`, `cbir rank`, and what they stand on."""
+"""Training rankers: `cbir train ranker`, `cbir train rank`, and what they stand on."""
 
 import json
 import math
@@ -333,7 +333,7 @@ def test_the_page_stands_alone(trained):
 
 def test_ranking_files(files, trained):
     out, _ = trained
-    result = CliRunner().invoke(app, ["rank", str(out), str(files)], catch_exceptions=False)
+    result = CliRunner().invoke(app, ["train", "rank", str(out), str(files)], catch_exceptions=False)
     assert result.exit_code == 3  # one of them is no picture
     assert "80.png" in result.stderr
     header, *lines = result.stdout.splitlines()
@@ -341,7 +341,7 @@ def test_ranking_files(files, trained):
     assert len(lines) == 80
     scores = [float(line.split(",")[0]) for line in lines]
     assert scores == sorted(scores, reverse=True)
-    result = CliRunner().invoke(app, ["rank", str(out), str(files / "0.png"), "--format", "json"])
+    result = CliRunner().invoke(app, ["train", "rank", str(out), str(files / "0.png"), "--format", "json"])
     assert result.exit_code == 0
     (row,) = json.loads(result.stdout)
     assert row["path"] == str(files / "0.png")
@@ -351,7 +351,7 @@ def test_ranking_files(files, trained):
 
 
 def test_a_folder_without_images_is_not_ranked(files, trained, tmp_path):
-    result = CliRunner().invoke(app, ["rank", str(trained[0]), str(files), str(tmp_path)])
+    result = CliRunner().invoke(app, ["train", "rank", str(trained[0]), str(files), str(tmp_path)])
     assert isinstance(result.exception, InvalidInput)
     assert f"{tmp_path} has no image files" in str(result.exception)
 
@@ -359,7 +359,7 @@ def test_a_folder_without_images_is_not_ranked(files, trained, tmp_path):
 def test_a_ranked_file_whose_name_is_a_formula(files, trained, tmp_path, monkeypatch):
     shutil.copy(files / "0.png", tmp_path / "=1+1;@2.png")
     monkeypatch.chdir(tmp_path)
-    command = ["rank", str(trained[0]), "=1+1;@2.png"]
+    command = ["train", "rank", str(trained[0]), "=1+1;@2.png"]
     line = CliRunner().invoke(app, command, catch_exceptions=False).stdout.splitlines()[1]
     assert line.endswith("/=1+1;'@2.png")
     (row,) = json.loads(CliRunner().invoke(app, [*command, "--format", "json"]).stdout)
