@@ -16,7 +16,7 @@ MOST_SERIES = 100  # of an answer whose slices are put in order, and that are ke
 SeriesFacts = dict[tuple[str, str], dict[str, SliceFacts]]  # of the images of each series
 
 # the series of each collection that are in order, at one generation
-_kept: WeakKeyDictionary[Collection, tuple[int, SeriesFacts]] = WeakKeyDictionary()
+_ordered_by_collection: WeakKeyDictionary[Collection, tuple[int, SeriesFacts]] = WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -45,7 +45,7 @@ class CardWriter:
         self._collection = collection
         self._names = settings.card_labels
         self._series: SeriesFacts = {}
-        self._known = _series_in_order(collection)
+        self._ordered = _series_in_order(collection)
 
     def write(
         self, images: Sequence[Carded], patients: Sequence[str | None], series: Sequence[tuple[str, str]]
@@ -84,8 +84,8 @@ class CardWriter:
         if not all(series) or (series not in self._series and len(self._series) >= MOST_SERIES):
             return None
         if series not in self._series:
-            facts_by_id = self._known.get(series) or self._collection.slice_facts(DicomScope(*series))
-            self._series[series] = _keep(self._known, series, facts_by_id)
+            facts_by_id = self._ordered.get(series) or self._collection.slice_facts(DicomScope(*series))
+            self._series[series] = _keep(self._ordered, series, facts_by_id)
         facts = self._series[series].get(image_id)
         if facts is None or facts.count < 2:
             return None
@@ -98,17 +98,19 @@ def _series_in_order(collection: Collection) -> SeriesFacts:
     """Return the series that have been put in order since the collection was last changed."""
     generation = collection.generation()
     with _lock:
-        kept = _kept.get(collection)
-        if kept is None or kept[0] != generation:
-            kept = _kept[collection] = generation, {}
-        return kept[1]
+        cached = _ordered_by_collection.get(collection)
+        if cached is None or cached[0] != generation:
+            cached = _ordered_by_collection[collection] = generation, {}
+        return cached[1]
 
 
-def _keep(known: SeriesFacts, series: tuple[str, str], facts: dict[str, SliceFacts]) -> dict[str, SliceFacts]:
+def _keep(
+    ordered: SeriesFacts, series: tuple[str, str], facts: dict[str, SliceFacts]
+) -> dict[str, SliceFacts]:
     """Keep a series as the one that was used last, and forget the one that was not used for the longest time."""
     with _lock:
-        known.pop(series, None)
-        known[series] = facts
-        if len(known) > MOST_SERIES:
-            del known[next(iter(known))]
+        ordered.pop(series, None)
+        ordered[series] = facts
+        if len(ordered) > MOST_SERIES:
+            del ordered[next(iter(ordered))]
     return facts

@@ -13,15 +13,15 @@ blueprint = Blueprint("browse", __name__)
 
 @blueprint.get("/browse")
 @collection_page
-def show_browse(shown: ShownCollection) -> str:
+def show_browse(current: ShownCollection) -> str:
     """Show the images of a collection."""
-    rights, searcher = current_rights(), shown.searcher
+    rights, searcher = current_rights(), current.searcher
     facts = {
-        "collection": shown.handle.name,
-        "several": len(shown.names) > 1,
+        "collection": current.handle.name,
+        "several": len(current.names) > 1,
         "can_label": rights is not None and rights.allows(Scope.annotate),
         "can_delete": rights is not None and rights.allows(Scope.admin),
         "parts": facts_of_features("browse", searcher, current_state().settings),
     }
     has_series = bool(searcher.collection.dicom_groups("study", None, 1))
-    return shown.render("browse.html", has_series=has_series, facts=facts)
+    return current.render("browse.html", has_series=has_series, facts=facts)

@@ -46,9 +46,9 @@ def collection_page(show: Callable[[ShownCollection], str]) -> Callable[[], tupl
         state = current_state()
         try:
             handle = state.handle(request.args.get("collection"))
-            shown = ShownCollection(handle, handle.searcher(), state.visible_names())
+            current = ShownCollection(handle, handle.searcher(), state.visible_names())
         except (NotFound, NotReady) as error:
             return unavailable_page(error)
-        return show(shown), HTTPStatus.OK
+        return show(current), HTTPStatus.OK
 
     return view

@@ -29,9 +29,9 @@ EXAMPLES = 3  # images of the collection on the start page
 
 @blueprint.get("/")
 @collection_page
-def index(shown: ShownCollection) -> str:
+def index(current: ShownCollection) -> str:
     """Show the search page of a collection."""
-    handle, searcher = shown.handle, shown.searcher
+    handle, searcher = current.handle, current.searcher
     collection = searcher.collection
     facts = _facts(searcher, current_state().settings) | {
         "caller": actor_name(),
@@ -39,7 +39,7 @@ def index(shown: ShownCollection) -> str:
         "images": len(collection) if handle.is_indexed else len(collection.view()),
         "examples": _examples(searcher, handle.is_indexed),
     }
-    return shown.render("index.html", facts=facts)
+    return current.render("index.html", facts=facts)
 
 
 def _facts(searcher: Searcher, settings: Settings) -> dict[str, Any]:

@@ -53,8 +53,8 @@ def _placed_slices(
     columns = name, images.c.series, images.c.instance, images.c.frame, labels.c.value
     query = select(*columns).outerjoin_from(images, labels, placed).where(scope.contains(), *conditions)
     members: dict[str, list[tuple[T, PlacedSlice]]] = defaultdict(list)
-    found = connection.execute(query.order_by(images.c.number))
-    for image, series, instance, frame, text in with_checkpoints(found):
+    rows = connection.execute(query.order_by(images.c.number))
+    for image, series, instance, frame, text in with_checkpoints(rows):
         location = SlicePlace.from_text(text) if text else SlicePlace()
         members[series].append((image, PlacedSlice(location, instance, frame or 0)))
     return members

@@ -155,19 +155,19 @@ def _latest_job(handle: CollectionHandle) -> JobRow | None:
 
 @blueprint.get("/quality")
 @collection_page
-def show_quality(shown: ShownCollection) -> str:
+def show_quality(current: ShownCollection) -> str:
     """Show the audit and the quarantine of a collection."""
     use_english()
-    rights, keys = current_rights(), list(label_filters_of(shown.searcher.collection))
+    rights, keys = current_rights(), list(label_filters_of(current.searcher.collection))
     facts = {
-        "collection": shown.handle.name,
-        "in_links": shown.in_links or "",
+        "collection": current.handle.name,
+        "in_links": current.in_links or "",
         "label_keys": keys,
         "chosen": next((key for key in DEFAULT_LABELS if key in keys), ""),
         "may_release": rights is not None and rights.allows(Scope.admin),
         "may_cancel": rights is not None and rights.allows(Scope.ingest),
     }
-    return shown.render("quality.html", facts=facts)
+    return current.render("quality.html", facts=facts)
 
 
 def check_id(text: str | None) -> str | None:
