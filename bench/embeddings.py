@@ -38,7 +38,7 @@ from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.images import read_images
 from cbir.ingest.manifest import Manifest
-from cbir.learn.losses import ORDINAL, names
+from cbir.learn.losses import ON_GRADES, names
 from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.training.embedding_training import (
     EmbeddingData,
@@ -228,9 +228,8 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
     data = trial.data
     record: dict[str, Any] = {"loss": loss, "seed": trial.seed, "held_out": trial.held_out, "side": args.side}
     record["images"] = {part: len(rows) for part, rows in data.parts.items()}
-    baseline, bounds = baseline_vectors(images, data.parts["training"], args)
     if loss == BASELINE:
-        record["results"] = measure(baseline, bounds, trial, args)
+        record["results"] = measure(*baseline_vectors(images, data.parts["training"], args), trial, args)
     elif loss == args.encoder:
         record["results"] = measure(untouched_vectors(images, trial, args), (), trial, args)
     else:
@@ -253,6 +252,7 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
         record |= {"backbone": args.encoder or args.backbone, "epochs": args.epochs, **outcome}
         record["results"] = measure(vectors, (), trial, args)
         if not args.alone:
+            baseline, bounds = baseline_vectors(images, data.parts["training"], args)
             combined = measure(*combine(vectors, baseline, bounds), trial, args)
             record["results"] |= {f"{kind}, with {BASELINE}": values for kind, values in combined.items()}
     folder.with_name(f"{folder.name}.json").write_text(json.dumps(record, indent=1) + "\n")
@@ -336,7 +336,7 @@ def main() -> None:
     if args.sodeep:
         args.losses = [*VARIANTS, "smooth-ap", "multi-similarity"]
     args.losses = args.losses or [
-        BASELINE, *filter(None, [args.encoder]), *(name for name in names() if name != ORDINAL)
+        BASELINE, *filter(None, [args.encoder]), *(name for name in names() if name not in ON_GRADES)
     ]  # fmt: skip
     args.out.mkdir(parents=True, exist_ok=True)
     images = load(args)

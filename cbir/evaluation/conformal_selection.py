@@ -23,7 +23,7 @@ class ConformalSelection(NamedTuple):
 def conformal_p_values(scores: Floats, negatives: Floats) -> Floats:
     """Return the p-values (m,) of `scores` (m,): the share of `negatives` (n,), and itself, that score no lower.
 
-    Bates et al. 2023, Testing for outliers with conformal p-values, eq. 1.
+    Bates et al. 2023, Testing for outliers with conformal p-values, section 2.
     """
     higher = len(negatives) - np.searchsorted(np.sort(negatives), scores, side="left")
     return (1.0 + higher) / (len(negatives) + 1.0)

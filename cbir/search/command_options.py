@@ -73,10 +73,17 @@ Form = Annotated[
     Option(help="Form of sodeep-map: ranks (the paper's eq. 7), precision, log; of s-ndcg: sigmoid, paper."),
 ]
 Margin = Annotated[
-    float | None, Option(help="Margin of sodeep-recall, in ranks; of triplet and contrastive, in distances.")
+    float | None,
+    Option(
+        help="Margin of sodeep-recall, in ranks; of triplet and contrastive, in distances; of partial-auc, in scores."
+    ),
 ]
 Temperature = Annotated[
-    float | None, Option(help="Width of the sigmoids of smooth-ap, or of the sorter pairwise.")
+    float | None,
+    Option(
+        help="Width of the sigmoids of smooth-ap, roadmap, recall-at-k and the sorter pairwise; divisor of the "
+        "logits of supcon and rank-n-contrast; lambda of partial-auc."
+    ),
 ]
 Alpha = Annotated[float | None, Option(help="Steepness of s-ndcg.")]
 Gamma = Annotated[float | None, Option(help="Focus of focal; 0 is cross-entropy.")]

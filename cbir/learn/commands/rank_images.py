@@ -113,7 +113,7 @@ def _select_top(scores: list[float], negatives: list[float], fdr: float) -> list
     else:
         echo(
             f"cbir: no image is top at --fdr {fdr:g}: with {len(negatives)} negatives of the ranker's test, at least "
-            f"{least_selected(len(scores), len(negatives), fdr)} of {len(scores)} images must score above all of them",
+            f"{least_selected(len(scores), len(negatives), fdr)} of {len(scores)} images must score above them all",
             err=True,
         )
     return [bool(is_top) for is_top in selected]
