@@ -47,7 +47,7 @@ from cbir.learn.training.embedding_training import (
     initial_head,
     train_embedding,
 )
-from cbir.learn.training.labelled_examples import PARTS, read_class_examples, split_by_class
+from cbir.learn.training.labelled_examples import PARTS, ClassExample, read_class_examples, split_by_class
 from cbir.learn.training.loss_options import LossOptions
 from cbir.learn.training.picture_loading import load_features, load_pictures
 from cbir.store.base import normalisation, profile
@@ -107,6 +107,8 @@ class Trial:
 def load(args: argparse.Namespace) -> Images:
     """Load the images of the manifest; small pictures are cached in --out."""
     examples = read_class_examples(Manifest(args.data / "manifest.csv"), "label")
+    if args.per_label:
+        examples = thin_labels(examples, args.per_label)
     cache = args.out / f"pictures-{args.side}.npz"
     if not cache.exists():
         pictures = load_pictures([example.path for example in examples], args.side)
@@ -118,6 +120,15 @@ def load(args: argparse.Namespace) -> Images:
     classes = np.array([class_names.index(example.label) for example in examples], np.int64)
     groups = [example.patient or content for example, content in zip(examples, contents, strict=True)]
     return Images([example.path for example in examples], pixels, classes, class_names, groups)
+
+
+def thin_labels(examples: list[ClassExample], count: int) -> list[ClassExample]:
+    """Return at most `count` random examples of each label, in their order."""
+    order = np.random.default_rng(0).permutation(len(examples)).tolist()
+    kept: dict[str, list[int]] = {}
+    for row in order:
+        kept.setdefault(examples[row].label, []).append(row)
+    return [examples[row] for row in sorted(row for rows in kept.values() for row in rows[:count])]
 
 
 def make_trial(images: Images, seed: int) -> Trial:
@@ -316,6 +327,7 @@ def main() -> None:
         "--sodeep", action="store_true", help="the paper's forms and sorters, and the project's own"
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--per-label", type=int, default=0, help="most images of a label; 0: all")
     parser.add_argument("--side", type=int, default=64, help="pixels")
     parser.add_argument("--backbone", default="small")
     parser.add_argument("--encoder", help="pretrained encoder, in place of the backbone")
