@@ -111,10 +111,18 @@ Form = Annotated[
 ]
 Margin = Annotated[
     float | None,
-    Option(help="Margin of sodeep-recall, in ranks; of triplet and contrastive, in distances.", hidden=True),
+    Option(
+        help="Margin of sodeep-recall, in ranks; of triplet and contrastive in distances, of partial-auc in scores.",
+        hidden=True,
+    ),
 ]
 Temperature = Annotated[
-    float | None, Option(help="Width of the sigmoids of smooth-ap, or of the sorter pairwise.", hidden=True)
+    float | None,
+    Option(
+        help="Width of the sigmoids of smooth-ap, roadmap, recall-at-k and the sorter pairwise; divisor of the "
+        "logits of supcon and rank-n-contrast; lambda of partial-auc.",
+        hidden=True,
+    ),
 ]
 Alpha = Annotated[float | None, Option(help="Steepness of s-ndcg.", hidden=True)]
 Gamma = Annotated[float | None, Option(help="Focus of focal; 0 is cross-entropy.", hidden=True)]

@@ -45,7 +45,8 @@ def train_embedding_command(
         str,
         Option(
             help="Loss: multi-similarity, sodeep-map, sodeep-spearman, sodeep-recall, triplet, contrastive, "
-            "smooth-ap, cross-entropy, focal, ordinal (for grades), ranknet, ..."
+            "smooth-ap, supcon, roadmap, recall-at-k, cross-entropy, focal, ordinal, corn or rank-n-contrast (for "
+            "grades), ranknet, ..."
         ),
     ] = "multi-similarity",
     choices: LossChoices,
@@ -181,8 +182,8 @@ def train_ranker_command(
         Option(
             "--method",
             "--loss",
-            help="Loss: toprank, pos-at-top, cross-entropy, focal, rank-svm, top-push, sodeep-map, sodeep-recall, "
-            "sodeep-spearman, ranknet or s-ndcg.",
+            help="Loss: toprank, pos-at-top, partial-auc, cross-entropy, focal, rank-svm, top-push, sodeep-map, "
+            "sodeep-recall, sodeep-spearman, ranknet, s-ndcg, roadmap or recall-at-k.",
         ),
     ] = "toprank",
     p: Annotated[

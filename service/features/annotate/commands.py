@@ -44,8 +44,8 @@ def simulate_annotation(
     strategy: Annotated[
         list[str] | None,
         Option(
-            help="new-images, stratified, variance, random, core-set, core-set-encoder, disagreement or balanced; "
-            "repeatable. [new-images]"
+            help="new-images, stratified, variance, random, core-set, core-set-encoder, typiclust, disagreement, "
+            "badge or balanced; repeatable. [new-images]"
         ),
     ] = None,
     rounds: Annotated[int, Option(min=0, max=100, help="Rounds after the first.")] = 6,

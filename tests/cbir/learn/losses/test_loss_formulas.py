@@ -11,9 +11,12 @@ from sklearn.metrics import average_precision_score
 from cbir.errors import InvalidInput
 from cbir.learn.losses import (
     MapLoss,
+    PartialAucLoss,
     PosAtTopLoss,
     RankNetLoss,
+    RecallAtKLoss,
     RecallLoss,
+    RoadmapLoss,
     SNdcgLoss,
     SpearmanLoss,
     TopRankLoss,
@@ -149,6 +152,101 @@ def test_pos_at_top_is_the_limit():
     assert float(TopRankLoss(1e6)(scores, positive)) == pytest.approx(
         float(PosAtTopLoss()(scores, positive)), rel=1e-5
     )
+
+
+@pytest.mark.parametrize(("margin", "temperature"), [(1.0, 1.0), (0.5, 3.0), (2.0, 0.2)])
+def test_partial_auc(margin, temperature):
+    scores, positive = scores_of(12).tolist(), [1, 1, 1] + [0] * 9
+    expected = 0.0
+    for i in range(3):
+        costs = [max(0.0, margin - scores[i] + scores[j]) ** 2 for j in range(3, 12)]
+        expected += temperature * math.log(np.mean([math.exp(cost / temperature) for cost in costs])) / 3
+    loss = PartialAucLoss(margin, temperature)(scores_of(12), torch.tensor(positive))
+    assert float(loss) == pytest.approx(expected)
+
+
+def test_partial_auc_goes_from_all_negatives_to_the_highest():
+    scores, positive = torch.tensor([2.0, 1.0, 0.0, -1.0]), torch.tensor([0, 1, 0, 0])
+    highest, mean = 4.0, (4.0 + 0.0 + 0.0) / 3  # (1 - 1 + 2)^2, (1 - 1 + 0)^2 and none
+    assert float(PartialAucLoss(temperature=1e-4)(scores, positive)) == pytest.approx(highest, rel=1e-3)
+    assert float(PartialAucLoss(temperature=1e4)(scores, positive)) == pytest.approx(mean, rel=1e-3)
+
+
+def roadmap_of_a_list(scores, relevant, temperature):
+    """Ramzi et al. 2021, image by image."""
+    positives = [s for s, is_relevant in zip(scores, relevant, strict=True) if is_relevant]
+    negatives = [s for s, is_relevant in zip(scores, relevant, strict=True) if not is_relevant]
+
+    def sigmoid(x):
+        return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
+
+    def step(gap):
+        if gap < 0:
+            return sigmoid(gap / temperature)
+        if gap <= 0.05:
+            return sigmoid(gap / temperature) + 0.5
+        return 100 * (gap - 0.05) + sigmoid(0.05 / temperature) + 0.5
+
+    precisions = []
+    for score in positives:
+        best = 1 + sum(other > score for other in positives)
+        precisions.append(best / (best + sum(step(other - score) for other in negatives)))
+    low = np.mean([max(0.0, 0.9 - score) for score in positives])
+    high = np.mean([max(0.0, score - 0.6) for score in negatives])
+    return 0.5 * (1 - np.mean(precisions)) + 0.5 * (low + high)
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.2])
+def test_roadmap(temperature):
+    scores, relevant = 0.3 * scores_of(6, 20), (scores_of(6, 20, seed=2) > 0.5).long()
+    expected = [
+        roadmap_of_a_list(a, b, temperature) for a, b in zip(scores.tolist(), relevant.tolist(), strict=True)
+    ]
+    assert float(RoadmapLoss(temperature)(scores, relevant)) == pytest.approx(np.mean(expected))
+
+
+def test_roadmap_bounds_one_less_average_precision():
+    scores, relevant = scores_of(20, 30), (scores_of(20, 30, seed=2) > 0.5).long()
+    for row, wanted in zip(0.3 * scores, relevant, strict=True):
+        of_row = roadmap_of_a_list(row.tolist(), wanted.tolist(), 0.01)
+        low, high = (0.9 - row[wanted > 0]).clamp(min=0), (row[wanted == 0] - 0.6).clamp(min=0)
+        bound = 2 * of_row - float(low.mean() + high.mean())
+        assert bound >= 1 - average_precision_score(wanted, row)
+        assert float(RoadmapLoss()(row, wanted)) == pytest.approx(of_row)
+
+
+def test_roadmap_of_an_example():
+    perfect, relevant = torch.tensor([0.95, 0.92, 0.5, 0.1]), torch.tensor([1, 1, 0, 0])
+    assert float(RoadmapLoss()(perfect, relevant)) == pytest.approx(0, abs=1e-6)
+    swapped = torch.tensor([0.9, 0.6], dtype=torch.float64)  # 0.3 the wrong way round: 25 + 1.5 less 0.0067
+    below = 100 * 0.25 + 1.5 - 0.0066929
+    assert float(RoadmapLoss()(swapped, torch.tensor([0, 1]))) == pytest.approx(
+        0.5 * below / (1 + below) + 0.5 * (0.3 + 0.3), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.5])
+def test_recall_at_k(temperature):
+    scores, relevant = scores_of(4, 25), (scores_of(4, 25, seed=2) > 0.5).long()
+    values = []
+    for row, wanted in zip(scores.tolist(), relevant.tolist(), strict=True):
+        for k in (1, 2, 4, 8, 16):
+            found = 0.0
+            for i in range(25):
+                gaps = [(row[j] - row[i]) / temperature for j in range(25) if j != i]
+                rank = 1 + sum(1 / (1 + math.exp(-gap)) if gap > -700 else 0 for gap in gaps)
+                found += wanted[i] / (1 + math.exp(rank - k))
+            most = min(k, sum(wanted))
+            values.append(1 - min(found, most) / most)
+    assert float(RecallAtKLoss(temperature)(scores, relevant)) == pytest.approx(np.mean(values))
+
+
+def test_recall_at_k_of_an_example():
+    scores = torch.tensor([0.9, 0.5, 0.1], dtype=torch.float64)  # the relevant one has rank 2
+    expected = np.mean([1 - 1 / (1 + math.exp(2 - k)) for k in (1, 2, 4, 8, 16)])
+    assert float(RecallAtKLoss()(scores, torch.tensor([0, 1, 0]))) == pytest.approx(expected)
+    first = float(RecallAtKLoss()(scores, torch.tensor([1, 0, 0])))
+    assert first < expected < float(RecallAtKLoss()(scores, torch.tensor([0, 0, 1])))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from scipy.stats import false_discovery_control
 from typer.testing import CliRunner
 
 from cbir.api.main import app
@@ -348,6 +349,41 @@ def test_ranking_files(files, trained):
     assert f"{row['score']:.6g}" in {line.split(",")[0] for line in lines if line.endswith("/0.png")}
     card = json.loads((out / "ranker.json").read_text())
     assert row["top"] == (row["score"] > scoring_network.highest_negative_score(card))
+
+
+def test_ranking_files_at_a_false_discovery_rate(files, trained):
+    out, _ = trained
+    card = json.loads((out / "ranker.json").read_text())
+    negatives = card["negative_scores"]
+    part = card["results"]["test"]
+    assert len(negatives) == part["images"] - part["positives"]
+    assert max(negatives) == part["highest_negative"]
+    assert negatives == sorted(negatives)
+    for fdr in (0.5, 0.01):
+        command = ["rank", str(out), str(files), "--format", "json", "--fdr", str(fdr)]
+        result = CliRunner().invoke(app, command, catch_exceptions=False)
+        rows = json.loads(result.stdout)
+        above = [1 + sum(negative >= row["score"] for negative in negatives) for row in rows]
+        p = np.array(above) / (len(negatives) + 1)
+        assert [row["top"] for row in rows] == (false_discovery_control(p) <= fdr).tolist()
+        count = sum(row["top"] for row in rows)
+        said = f"{count} of 80 images are top" if count else "no image is top at --fdr 0.01"
+        assert said in result.stderr
+        assert bool(count) == (fdr == 0.5)
+
+
+@pytest.mark.parametrize("fdr", ["0", "1", "nan"])
+def test_false_discovery_rates_out_of_range(fdr, files, trained):
+    result = CliRunner().invoke(app, ["rank", str(trained[0]), str(files), "--fdr", fdr])
+    assert isinstance(result.exception, InvalidInput)
+    assert "must be above 0 and below 1" in str(result.exception)
+
+
+@pytest.mark.parametrize("scores", [None, [], ["high"], [float("inf")], 3])
+def test_a_ranker_without_scores_of_negatives(scores, trained):
+    card = json.loads((trained[0] / "ranker.json").read_text())
+    with pytest.raises(InvalidInput, match="train the ranker again"):
+        scoring_network.negative_scores({**card, "negative_scores": scores})
 
 
 def test_a_folder_without_images_is_not_ranked(files, trained, tmp_path):

@@ -1,0 +1,81 @@
+"""Selection of images that score above negatives, with a bound on how many of the selected are negative."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import betabinom
+
+from cbir.errors import InvalidInput
+
+CONFIDENCE = 0.9  # of the bound on the number of false selections
+
+Floats = NDArray[np.float64]
+
+
+class ConformalSelection(NamedTuple):
+    """Selected images, a mask (m,), and the number of negatives among them that CONFIDENCE of draws do not exceed."""
+
+    selected: NDArray[np.bool_]
+    most_false: int
+
+
+def conformal_p_values(scores: Floats, negatives: Floats) -> Floats:
+    """Return the p-values (m,) of `scores` (m,): the share of `negatives` (n,), and itself, that score no lower.
+
+    Bates et al. 2023, Testing for outliers with conformal p-values, section 2.
+    """
+    higher = len(negatives) - np.searchsorted(np.sort(negatives), scores, side="left")
+    return (1.0 + higher) / (len(negatives) + 1.0)
+
+
+def select_above_negatives(scores: Floats, negatives: Floats, fdr: float) -> ConformalSelection:
+    """Select images by conformal p-values with the procedure of Benjamini and Hochberg.
+
+    Jin and Candes 2023, Selection by prediction with conformal p-values, with negatives alone for calibration. If the
+    negatives among the images are exchangeable with the calibrating ones, then over draws of both the expected share
+    of negatives among the selected, the false discovery rate, is at most `fdr`. The share in one draw may be higher.
+
+    Parameters
+    ----------
+    scores : (m,)
+        Scores of the images.
+    negatives : (n,)
+        Scores of held-out negatives.
+    fdr : float
+        Between 0 and 1.
+
+    Raises
+    ------
+    InvalidInput
+        If `fdr` is out of range, or there are no negatives.
+    """
+    if not 0.0 < fdr < 1.0:
+        raise InvalidInput(f"a false discovery rate is above 0 and below 1, not {fdr}")
+    if not len(negatives):
+        raise InvalidInput("conformal selection needs scores of held-out negatives; there are none")
+    p = conformal_p_values(scores, negatives)
+    passes = np.sort(p) <= fdr * np.arange(1, len(p) + 1) / max(1, len(p))
+    if not passes.any():
+        return ConformalSelection(np.zeros(len(p), bool), 0)
+    selected = p <= np.sort(p)[np.flatnonzero(passes)[-1]]
+    place = round(float(p[selected].max()) * (len(negatives) + 1))
+    return ConformalSelection(selected, min(int(selected.sum()), most_above(place, len(negatives), len(p))))
+
+
+def most_above(place: int, negatives: int, images: int) -> int:
+    """Return a bound on how many of m new negatives score above the `place`-th highest of n calibrating ones.
+
+    That number is beta-binomial, for exchangeable scores (Marques 2023, On the universal distribution of the coverage
+    in split conformal prediction). The bounds of all places together hold with probability CONFIDENCE: a place k has
+    the share 1 / (k (k + 1)) of the error, so that the place may depend on the data.
+    """
+    if place > negatives:
+        return images
+    error = (1.0 - CONFIDENCE) / (place * (place + 1))
+    return int(betabinom.ppf(1.0 - error, images, place, negatives + 1 - place))
+
+
+def least_selected(images: int, negatives: int, fdr: float) -> int:
+    """Return how many of `images` must score above all `negatives` before any is selected at `fdr`."""
+    return int(np.ceil(images / (fdr * (negatives + 1))))
