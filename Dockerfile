@@ -19,13 +19,12 @@ COPY requirements.lock pyproject.toml ./
 RUN IFS=,; for extra in serve $EXTRAS; do set -- "$@" --extra "$extra"; done; \
     /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python --require-hashes \
         --only-binary :all: --constraints requirements.lock --requirements pyproject.toml "$@"
-# FAISS for GPUs in place of faiss-cpu, which has the same modules: FAISS=faiss-gpu
+# A build of FAISS for GPUs in place of faiss-cpu, such as faiss-gpu: the newest, not of the lock file
 ARG FAISS=faiss-cpu
-COPY requirements-gpu.lock ./
-RUN if [ "$FAISS" = faiss-gpu ]; then \
+RUN if [ "$FAISS" != faiss-cpu ]; then \
         /opt/build/bin/uv pip uninstall --python /opt/cbir/bin/python faiss-cpu \
-        && /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python --require-hashes \
-            --only-binary :all: --requirements requirements-gpu.lock; fi
+        && /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python \
+            --only-binary :all: "$FAISS"; fi
 # npm, by which hatch_build.py bundles the scripts of pages
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends npm && rm -rf /var/lib/apt/lists/*

@@ -86,19 +86,6 @@ def test_compose_serves_a_collection_on_a_read_only_root() -> None:
     assert json.loads(lines(DOCKERFILE, "CMD")[-1])[-1].startswith(f"{folder}/")
 
 
-def test_the_archive_beside_cbir_listens_on_loopback_alone() -> None:
-    compose = read("deploy/compose-orthanc.yaml")
-    for name, service in compose["services"].items():
-        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
-        assert service["cap_drop"] == ["ALL"], name
-        assert {volume.split(":")[0] for volume in service["volumes"] if not volume.startswith(".")} <= set(
-            compose["volumes"]
-        )
-    for name in ("cbir", "prepare", "watch"):
-        assert compose["services"][name]["read_only"] is True
-        assert "secrets:/secrets:ro" in compose["services"][name]["volumes"]
-
-
 def test_the_service_starts_only_when_it_can() -> None:
     services = read("compose.yaml")["services"]
     assert services["cbir"]["depends_on"]["prepare"]["condition"] == "service_completed_successfully"
@@ -118,20 +105,6 @@ def test_compose_names_extras_and_services_that_exist(name: str) -> None:
         assert set(filter(None, named.split(","))) <= extras()
         for argument in arguments:
             assert f"ARG {argument}=" in DOCKERFILE
-
-
-def test_faiss_for_gpus_is_locked() -> None:
-    """By hash, in the version of the other, and with a numpy that both lock files name."""
-    locked = {
-        name: set(re.findall(r"^((?:faiss|numpy)[\w.-]*==\S+)", (ROOT / name).read_text(), re.MULTILINE))
-        for name in ("requirements.lock", "requirements-gpu.lock")
-    }
-    versions = {line.split("==")[1] for names in locked.values() for line in names if "faiss" in line}
-    assert len(versions) == 1
-    assert {line for line in locked["requirements-gpu.lock"] if "numpy" in line} <= locked[
-        "requirements.lock"
-    ]
-    assert "--require-hashes" in DOCKERFILE[DOCKERFILE.index("ARG FAISS=") :]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
