@@ -181,11 +181,12 @@ $(TOOLS)/installed: requirements-tools.lock
 lock: $(TOOLS)/installed
 	$(UV) $(UPGRADE) --extra all --output-file requirements.lock pyproject.toml
 	$(UV) $(UPGRADE) --output-file requirements-build.lock --group build
+	$(UV) $(UPGRADE) --output-file requirements-gpu.lock --constraint requirements.lock --group gpu-image
 	$(UV) $(UPGRADE) --output-file requirements-tools.lock --group tools
 
 # Asks PyPI for known vulnerabilities of the versions in the lock files.
 audit-deps: $(TOOLS)/installed
-	$(TOOLS)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements.lock --requirement requirements-build.lock --requirement requirements-tools.lock
+	$(TOOLS)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements.lock --requirement requirements-build.lock --requirement requirements-gpu.lock --requirement requirements-tools.lock
 
 # Software bill of materials of the container with serve and its default extras, CycloneDX.
 SBOM ?= sbom.json
