@@ -45,7 +45,8 @@ LABEL org.opencontainers.image.title="cbir" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 RUN useradd --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin cbir \
-    && install --directory --owner=cbir --group=cbir --mode=0700 /data
+    && install --directory --owner=cbir --group=cbir --mode=0700 /data \
+    && install --directory --owner=cbir --group=cbir --mode=0755 /run/secrets
 COPY --from=build /opt/cbir /opt/cbir
 COPY deploy/healthcheck.py deploy/prepare.sh LICENSE THIRD_PARTY.md /opt/cbir/
 # Few malloc arenas: one per thread would hold on to memory.

@@ -208,11 +208,14 @@ lint-delivery: $(TOOLS)/installed
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' cbir/__init__.py)
 release: $(TOOLS)/installed
 	$(TOOLS)/bin/python -m release.source_state $(TAGGED)
+	$(TOOLS)/bin/python -m release.check_name
 	$(MAKE) --no-print-directory lint-delivery
 	PATH="$(abspath $(TOOLS))/bin:$$PATH" bash .ci/build-distributions dist
 	bash .ci/smoke-test dist/cbir-$(VERSION)-py3-none-any.whl
 	bash .ci/smoke-test dist/cbir-$(VERSION).tar.gz
 	$(MAKE) --no-print-directory sbom SBOM=dist/cbir-$(VERSION).cdx.json
+	$(MAKE) --no-print-directory docs
+	bash .ci/archive-site-and-image dist $(VERSION)
 	$(TOOLS)/bin/python -m release.changelog $(VERSION) > dist/RELEASE_NOTES.md
 	cd dist && sha256sum cbir-* > SHA256SUMS
 	@sed 's/VERSION/$(VERSION)/g' .ci/publish-commands
