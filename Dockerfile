@@ -1,7 +1,7 @@
 # Container image of the service; see docs/operations.md.
 #   docker build --tag cbir .
 #   docker build --tag cbir --build-arg EXTRAS=pacs .                                        # Linux on arm64
-#   docker build --tag cbir-gpu --build-arg EXTRAS=pacs,evaluate,gpu --build-arg FAISS=faiss-gpu .   # NVIDIA GPUs
+#   docker build --tag cbir-gpu --build-arg EXTRAS=pacs,evaluate,gpu .                       # NVIDIA GPUs
 # The digest is that of an index of platforms, from the records of Docker's official images of 2026-09-19. A newer one:
 #   docker buildx imagetools inspect python:3.11-slim-bookworm
 ARG BASE=python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
@@ -15,16 +15,15 @@ RUN python -m venv /opt/build \
 # Dependencies in a layer of their own, which a change of the source leaves as it is: wheels of the lock file only, by hash
 # EXTRAS come beside serve, which every image has
 ARG EXTRAS=pacs,evaluate
-COPY requirements.lock pyproject.toml ./
+COPY requirements.lock requirements-gpu.lock pyproject.toml ./
 RUN IFS=,; for extra in serve $EXTRAS; do set -- "$@" --extra "$extra"; done; \
     /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python --require-hashes \
         --only-binary :all: --constraints requirements.lock --requirements pyproject.toml "$@"
-# A build of FAISS for GPUs in place of faiss-cpu, such as faiss-gpu: the newest, not of the lock file
-ARG FAISS=faiss-cpu
-RUN if [ "$FAISS" != faiss-cpu ]; then \
+# With the extra gpu: faiss-gpu in place of faiss-cpu
+RUN case ",$EXTRAS," in *,gpu,*) \
         /opt/build/bin/uv pip uninstall --python /opt/cbir/bin/python faiss-cpu \
-        && /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python \
-            --only-binary :all: "$FAISS"; fi
+        && /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python --require-hashes \
+            --only-binary :all: --requirements requirements-gpu.lock ;; esac
 # npm, by which hatch_build.py bundles the scripts of pages
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends npm && rm -rf /var/lib/apt/lists/*
@@ -46,7 +45,8 @@ LABEL org.opencontainers.image.title="cbir" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 RUN useradd --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin cbir \
-    && install --directory --owner=cbir --group=cbir --mode=0700 /data
+    && install --directory --owner=cbir --group=cbir --mode=0700 /data \
+    && install --directory --owner=cbir --group=cbir --mode=0755 /run/secrets
 COPY --from=build /opt/cbir /opt/cbir
 COPY deploy/healthcheck.py deploy/prepare.sh LICENSE THIRD_PARTY.md /opt/cbir/
 # Few malloc arenas: one per thread would hold on to memory.

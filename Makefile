@@ -206,11 +206,12 @@ $(TOOLS)/installed: requirements-tools.lock
 lock: $(TOOLS)/installed
 	$(UV) $(UPGRADE) --extra all --output-file requirements.lock pyproject.toml
 	$(UV) $(UPGRADE) --output-file requirements-build.lock --group build
+	$(UV) $(UPGRADE) --output-file requirements-gpu.lock --constraint requirements.lock --group gpu-image
 	$(UV) $(UPGRADE) --output-file requirements-tools.lock --group tools
 
 # Asks PyPI for known vulnerabilities of the versions in the lock files.
 audit-deps: $(TOOLS)/installed
-	$(TOOLS)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements.lock --requirement requirements-build.lock --requirement requirements-tools.lock
+	$(TOOLS)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements.lock --requirement requirements-build.lock --requirement requirements-gpu.lock --requirement requirements-tools.lock
 
 # Software bill of materials of the container with serve and its default extras, CycloneDX.
 SBOM ?= sbom.json
@@ -232,11 +233,14 @@ lint-delivery: $(TOOLS)/installed
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' cbir/__init__.py)
 release: $(TOOLS)/installed
 	$(TOOLS)/bin/python -m release.source_state $(TAGGED)
+	$(TOOLS)/bin/python -m release.check_name
 	$(MAKE) --no-print-directory lint-delivery
 	PATH="$(abspath $(TOOLS))/bin:$$PATH" bash .ci/build-distributions dist
 	bash .ci/smoke-test dist/cbir-$(VERSION)-py3-none-any.whl
 	bash .ci/smoke-test dist/cbir-$(VERSION).tar.gz
 	$(MAKE) --no-print-directory sbom SBOM=dist/cbir-$(VERSION).cdx.json
+	$(MAKE) --no-print-directory docs
+	bash .ci/archive-site-and-image dist $(VERSION)
 	$(TOOLS)/bin/python -m release.changelog $(VERSION) > dist/RELEASE_NOTES.md
 	cd dist && sha256sum cbir-* > SHA256SUMS
 	@sed 's/VERSION/$(VERSION)/g' .ci/publish-commands

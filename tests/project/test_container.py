@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.project.compose import interpolated, read_compose
 from tests.project.dockerfile import DOCKERFILE, ROOT, context, lines
 
 COMPOSE = ("compose.yaml", "deploy/compose.tls.yaml", "deploy/compose.gpu.yaml")
+ORTHANC = ("compose.yaml", "deploy/compose.orthanc.yaml")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -68,6 +70,31 @@ def test_the_default_extras_are_locked() -> None:
     assert {"numpy", "pynetdicom", "ir-measures", "torch"} <= locked
 
 
+def locked(name: str) -> dict[str, set[str]]:
+    """Return the versions of each distribution that a lock file names, all with a hash."""
+    versions: dict[str, set[str]] = {}
+    text = (ROOT / name).read_text()
+    for distribution, version in re.findall(
+        r"^([\w.-]+)==([^ \\\n]+).*\\\n +--hash=sha256:", text, re.MULTILINE
+    ):
+        versions.setdefault(distribution, set()).add(version)
+    assert sum(map(len, versions.values())) == len(re.findall(r"^[\w.-]+==", text, re.MULTILINE))
+    return versions
+
+
+def test_the_image_for_gpus_is_locked_like_the_other() -> None:
+    image, gpu = locked("requirements.lock"), locked("requirements-gpu.lock")
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    assert [line.partition(">")[0] for line in groups["gpu-image"]] == ["faiss-gpu"]
+    assert gpu["faiss-gpu"] == image["faiss-cpu"], "one version of FAISS"
+    both = image.keys() & gpu.keys()
+    assert "numpy" in both
+    assert {name: gpu[name] for name in both} == {name: image[name] for name in both}
+    for arguments in re.findall(r"uv pip install (.*?)(?:&&|;|$)", " ".join(lines(DOCKERFILE, "RUN"))):
+        assert "--require-hashes" in arguments or "--offline" in arguments, arguments
+    assert read("deploy/compose.gpu.yaml")["x-gpu"]["build"]["args"]["EXTRAS"].endswith(",gpu")
+
+
 @pytest.mark.parametrize("label", ["title", "description", "licenses", "source", "version", "revision"])
 def test_the_image_is_labelled(label: str) -> None:
     assert f"org.opencontainers.image.{label}=" in " ".join(lines(DOCKERFILE, "LABEL"))
@@ -105,6 +132,49 @@ def test_compose_names_extras_and_services_that_exist(name: str) -> None:
         assert set(filter(None, named.split(","))) <= extras()
         for argument in arguments:
             assert f"ARG {argument}=" in DOCKERFILE
+
+
+def test_orthanc_and_postgresql_beside_the_service() -> None:
+    compose = read_compose(*ORTHANC)
+    services = compose["services"]
+    for name, service in services.items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["mem_limit"], name
+        assert service["healthcheck"] if name in ("postgres", "orthanc") else "build" in service, name
+        assert name in ("postgres", "orthanc") or service["image"] == "cbir-orthanc"
+        for waited in service.get("depends_on", {}):
+            assert waited in services
+        for volume in service["volumes"]:
+            source = volume.split(":")[0]
+            assert source in {*compose["volumes"], "./images"} or (ROOT / source).is_file(), source
+        addresses = {interpolated(port).rsplit(":", 2)[0] for port in service.get("ports", [])}
+        assert addresses <= {"127.0.0.1"}, "for this machine only"
+        assert service["network_mode"] in ("host", "none", "service:orthanc") if name != "orthanc" else True
+    assert services["cbir"]["network_mode"] == "host"
+    (user,) = lines(DOCKERFILE, "USER")
+    assert services["orthanc"]["user"] == user, "whose folder it writes to"
+    assert services["postgres"]["user"] == "postgres"
+    cluster = read("deploy/compose-cluster.yaml")["services"]
+    assert services["postgres"]["image"] == cluster["postgres"]["image"]
+    assert re.fullmatch(r"[\w./-]+:\d+\.\d+\.\d+", services["orthanc"]["image"])
+    assert "--mode=0755 /run/secrets" in DOCKERFILE, "a new volume gets its owner"
+
+
+def test_only_wheel_and_sdist_go_to_pypi() -> None:
+    steps = read(".github/workflows/release.yml")["jobs"]["publish"]["steps"]
+    (moved,) = (step["run"] for step in steps if "run" in step)
+    assert moved == 'mkdir packages && mv dist/*.whl "dist/cbir-${GITHUB_REF_NAME#v}.tar.gz" packages'
+    assert steps[-1]["with"] == {"packages-dir": "packages"}
+
+
+def test_what_is_released_is_signed() -> None:
+    jobs = read(".github/workflows/release.yml")["jobs"]
+    for job, subject in (("release", "subject-path"), ("publish-image", "subject-digest")):
+        assert jobs[job]["permissions"].items() >= {"attestations": "write", "id-token": "write"}.items()
+        (signed,) = (step["with"][subject] for step in jobs[job]["steps"] if subject in step.get("with", {}))
+        assert subject == "subject-digest" or signed.split() == ["dist/cbir-*", "dist/SHA256SUMS"]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
