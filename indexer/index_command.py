@@ -106,10 +106,7 @@ def index_files(
     collection: options.CreatedFolder,
     profile: Annotated[
         str | None,
-        typer.Option(
-            help="Encoder, descriptor, folder of a trained embedding, or NETWORK+DESCRIPTOR. "
-            f"New collections: {DEFAULT_PROFILE} by default."
-        ),
+        typer.Option(help=f"A {options.DESCRIPTORS}, of a new collection; {DEFAULT_PROFILE} by default."),
     ] = None,
     weight: Annotated[
         list[str] | None,

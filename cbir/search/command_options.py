@@ -13,6 +13,10 @@ from cbir.system.addresses import is_collection_address
 if TYPE_CHECKING:
     from cbir.store import Collection
 
+DESCRIPTORS = (
+    "descriptor, encoder, folder of a trained embedding, or NETWORK+DESCRIPTOR"  # what --profile takes
+)
+
 FOLDER_OR_ADDRESS = "FOLDER|ADDRESS"  # of a collection, read by `collection_folder`
 
 COLLECTION_VARIABLE = "CBIR_COLLECTION"

@@ -79,7 +79,7 @@ EXAMPLES = {
     "dataset fiftyone": "cbir dataset fiftyone exported manifest.csv",
     "dataset medmnist": "cbir dataset medmnist pneumoniamnist.npz pneumonia",
     "dataset phantoms": "cbir dataset phantoms scans --count 60",
-    "describe": "cbir describe knee.png --descriptor tamura",
+    "describe": "cbir describe knee.png --profile tamura",
     "encoder add": "cbir encoder add ours network.onnx --card card.json",
     "encoder get": "cbir encoder get timm:resnet18.a1_in1k",
     "encoder list": "cbir encoder list",

@@ -84,8 +84,11 @@ class LazyCommands(typer.core.TyperGroup):
             new = new_name(self._old_entries[name])
             old = f"{ctx.command_path} {name}"
             echo(f"cbir: `{old}` is now `cbir {new}`; the next release drops the old name", err=True)
-        elif name not in names and (matches := get_close_matches(name, names)):
-            ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(map(repr, matches))}?")
+        elif name not in names and (matches := get_close_matches(name, [*names, *self._old_entries])):
+            meant = [
+                each if each in names else f"cbir {new_name(self._old_entries[each])}" for each in matches
+            ]
+            ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(map(repr, meant))}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

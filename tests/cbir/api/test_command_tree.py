@@ -11,6 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from cbir.api.main import app
+from cbir.search.command_options import DESCRIPTORS
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from cbir.system.lazy_commands import KINDS_OF_SEARCH, OLD, PANELS, new_name
 from cbir.system.strict_command import HELP_ALL
@@ -197,4 +198,19 @@ def test_new_collections_and_descriptions_have_the_same_default() -> None:
     assert defaults["cbir describe"] == DEFAULT_PROFILE
     for name in ("index files", "index dicomweb", "receive", "irma evaluate"):
         assert defaults[f"cbir {name}"] is None
-    assert f"{DEFAULT_PROFILE} by default" in invoke("index", "--help").output
+    assert f"{DEFAULT_PROFILE} by default" in " ".join(invoke("index", "--help").output.split())
+
+
+@pytest.mark.parametrize("name", ["describe", "index files", "irma evaluate", "collection redescribe"])
+def test_a_profile_is_named_in_the_same_words_everywhere(name: str) -> None:
+    (option,) = (each for each in options_of(LEAVES[f"cbir {name}"][0]) if "--profile" in each.opts)
+    assert option.opts[0] == "--profile"
+    assert option.help.startswith(f"A {DESCRIPTORS}")
+
+
+def test_a_mistyped_old_name_leads_to_the_new_one() -> None:
+    for words, meant in ((["tokn"], "cbir admin token"), (["similr"], "cbir search --study"),
+                         (["evaluate", "irma-ru"], "cbir irma answer"), (["serch"], "search")):  # fmt: skip
+        refused = invoke(*words)
+        assert refused.exit_code == 2
+        assert f"'{meant}'" in " ".join(refused.stderr.split())
