@@ -9,7 +9,7 @@ import typer.main
 from cbir.api.commands.search_kinds import SearchCommand
 from cbir.api.main import app
 from cbir.system.lazy_commands import load_command
-from cbir.system.strict_command import all_options
+from cbir.system.strict_command import all_options, name_values
 from docs_site.tables import code, escape_cell, markdown_table
 
 HEAD = """# Commands
@@ -55,6 +55,8 @@ def command_page() -> str:
                 " ".join(command.get_usage(context).removeprefix("Usage: ").split()),
                 "```",
             ]
+        for parameter in command.params:
+            name_values(parameter, context)
         with all_options(command):
             rows = [
                 record for item in command.params if (record := item.get_help_record(context)) is not None

@@ -59,8 +59,8 @@ def test_every_command_is_in_the_reference(group: str, commands: str) -> None:
 @pytest.mark.parametrize(
     ("command", "option", "meaning"),
     [
-        ("cbir search", "--exclude-patient <str>", "Leave out the images of this patient"),
-        ("cbir index files", "--profile <str>", "Encoder, descriptor"),
+        ("cbir search", "--exclude-patient TEXT", "Leave out the images of this patient"),
+        ("cbir index files", "--profile TEXT", "A descriptor, encoder"),
         ("cbir collection delete", "--dry-run", "Say how many images"),
         ("cbir grade slit-lamp fit", "--out", ""),
     ],
@@ -69,6 +69,7 @@ def test_a_command_has_its_options(command: str, option: str, meaning: str, comm
     section = re.split(r"^#+ ", commands.partition(f"# {command}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
     row = next(line for line in section.splitlines() if option in line)
     assert meaning in row
+    assert not re.search(r"<(str|int|float|path|list)\b|list\[", section)
 
 
 def test_every_setting_is_in_the_reference() -> None:
