@@ -26,7 +26,7 @@ def conformal_p_values(scores: Floats, negatives: Floats) -> Floats:
     Bates et al. 2023, Testing for outliers with conformal p-values, section 2.
     """
     higher = len(negatives) - np.searchsorted(np.sort(negatives), scores, side="left")
-    return (1.0 + higher) / (len(negatives) + 1.0)
+    return np.asarray((1.0 + higher) / (len(negatives) + 1.0), np.float64)
 
 
 def select_above_negatives(scores: Floats, negatives: Floats, fdr: float) -> ConformalSelection:

@@ -251,4 +251,5 @@ def test_variables_are_settings() -> None:
         for variable in re.findall(r"\bCBIR_[A-Z0-9_]+", file.read_text())
     }
     assert "CBIR_TLS_KEY" in named
-    assert named.keys() - known == {"CBIR_CONFIG", "CBIR_LISTEN"}, "read by cbir, and by compose"
+    of_commands = {"CBIR_CONFIG", "CBIR_COLLECTION", "CBIR_DICOMWEB_USER", "CBIR_DICOMWEB_PASSWORD"}
+    assert named.keys() - known == {*of_commands, "CBIR_LISTEN"}, "read by commands, and by compose"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -58,7 +58,7 @@ def rank_images(
     top = [score > highest for score, _ in scored]
     if fdr is not None:
         top = _select_top([score for score, _ in scored], negatives, fdr)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"score": score, "top": is_top, "path": path}
         for (score, path), is_top in zip(scored, top, strict=True)
     ]

@@ -155,7 +155,8 @@ class RankNContrastLoss(nn.Module):
             logits = -rows[others].norm(dim=1).view(n, n - 1) / self.temperature
             apart = (labels[:, None] - labels).abs()[others].view(n, n - 1)
             nearer = apart[:, None, :] < apart[:, :, None]  # of image k (third) than j (second)
-            return (logits[:, None, :].masked_fill(nearer, -math.inf).logsumexp(dim=2) - logits).mean()
+            totals = logits[:, None, :].masked_fill(nearer, -math.inf).logsumexp(dim=2)
+            return cast(Tensor, (totals - logits).mean())
 
 
 class SimilarityLoss(nn.Module):

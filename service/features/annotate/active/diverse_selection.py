@@ -46,7 +46,7 @@ class PairGradients:
         difference = self.features[self.first[pair]] - self.features[self.second[pair]]
         along = self.features @ (self.weights[pair] * difference)
         products = self.weights * (along[self.first] - along[self.second])
-        return np.maximum(self.squares - 2 * products + self.squares[pair], 0.0)
+        return np.asarray(np.maximum(self.squares - 2 * products + self.squares[pair], 0.0), np.float64)
 
 
 def spread_pairs(gradients: PairGradients, count: int, rng: np.random.Generator) -> Rows:
