@@ -35,11 +35,11 @@ class PairGradients:
         self.features = features.astype(np.float64)
         gaps = mean[self.first].astype(np.float64) - mean[self.second]
         self.weights = expit(gaps) - (gaps > 0)
-        apart = [
+        lengths = [
             np.square(self.features[first] - self.features[second]).sum(axis=1)
             for first, second in (part.T for part in np.array_split(pairs, 1 + len(pairs) // CHUNK))
         ]
-        self.squares = self.weights**2 * np.concatenate(apart)
+        self.squares = self.weights**2 * np.concatenate(lengths)
 
     def distances(self, pair: int) -> NDArray[np.float64]:
         """Return the squared distances (m,) of all gradients to that of `pair`."""
