@@ -12,7 +12,10 @@ from cbir.rerank.ranked import rerank_vectors
 ROOT = Path(__file__).parents[3]
 MEASURED = re.compile(r"^Measured with (.+)\.$", re.MULTILINE)
 # Files whose tables compare methods; others may name versions too.
-COMPARING = ("docs/results.md", "bench/results/left_out_sources.md", "bench/results/memberships.md")
+COMPARING = (
+    "docs/results.md",
+    *(f"bench/results/{name}.md" for name in ("left_out_sources", "memberships", "rerank_quality")),
+)
 
 # The first answers of each method and version: whoever changes a line raises its version.
 FIRST_ANSWERS = {
