@@ -1,6 +1,6 @@
 """Compare the default profile with smaller ones, and its directions with others, on sources and class sizes left out.
 
-The values of `lite0` and `lite0-whole` are among those of `lite0-max`, so one collection has all three. Sets are those
+The values of `lite0` and `lite0-whole` are among those of `lite0-max`: one collection has all three. Sets are those
 of `left_out_sources.py`. Sets of 1,000 images or more are measured with other directions too: principal ones; learned
 ones whose scatter is damped less (`floor=1`); and the 128 principal directions of both together (`mixed`).
 
@@ -43,7 +43,7 @@ HEAD = """\
 
 Commit {commit}. Sets as in [left_out_sources.md](left_out_sources.md): each a collection of its own, whose directions
 are learned from its images alone; of fewer than 1,000 images vectors are centred only. mAP by distance / P@1 / mAP by
-`auto`; differences in points from `lite0-max`, mean and worst over sets. Values that are stored for an image: {sizes};
+`auto`; differences in points from `lite0-max`, mean and worst over sets. Values stored for an image: {sizes};
 with 1,000 images or more searches compare 128 of each.
 """
 
