@@ -59,21 +59,21 @@ def select_above_negatives(scores: Floats, negatives: Floats, fdr: float) -> Con
     if not passes.any():
         return ConformalSelection(np.zeros(len(p), bool), 0)
     selected = p <= np.sort(p)[np.flatnonzero(passes)[-1]]
-    place = round(float(p[selected].max()) * (len(negatives) + 1))
-    return ConformalSelection(selected, min(int(selected.sum()), most_above(place, len(negatives), len(p))))
+    rank = round(float(p[selected].max()) * (len(negatives) + 1))
+    return ConformalSelection(selected, min(int(selected.sum()), most_above(rank, len(negatives), len(p))))
 
 
-def most_above(place: int, negatives: int, images: int) -> int:
-    """Return a bound on how many of m new negatives score above the `place`-th highest of n calibrating ones.
+def most_above(rank: int, negatives: int, images: int) -> int:
+    """Return a bound on how many of m new negatives score above the `rank`-th highest of n calibrating ones.
 
     That number is beta-binomial, for exchangeable scores (Marques 2023, On the universal distribution of the coverage
-    in split conformal prediction). The bounds of all places together hold with probability CONFIDENCE: a place k has
-    the share 1 / (k (k + 1)) of the error, so that the place may depend on the data.
+    in split conformal prediction). The bounds of all ranks together hold with probability CONFIDENCE: a rank k has
+    the share 1 / (k (k + 1)) of the error, so that the rank may depend on the data.
     """
-    if place > negatives:
+    if rank > negatives:
         return images
-    error = (1.0 - CONFIDENCE) / (place * (place + 1))
-    return int(betabinom.ppf(1.0 - error, images, place, negatives + 1 - place))
+    error = (1.0 - CONFIDENCE) / (rank * (rank + 1))
+    return int(betabinom.ppf(1.0 - error, images, rank, negatives + 1 - rank))
 
 
 def least_selected(images: int, negatives: int, fdr: float) -> int:

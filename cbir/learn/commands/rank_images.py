@@ -94,7 +94,7 @@ def _scored(
         if len(pictures.rows):
             scores = score_pictures(ranker, pictures.pixels, device).tolist()
             scored += [(score, str(paths[row])) for row, score in zip(pictures.rows, scores, strict=True)]
-    return sorted(scored, key=lambda one: -one[0]), refused
+    return sorted(scored, key=lambda row: -row[0]), refused
 
 
 def _select_top(scores: list[float], negatives: list[float], fdr: float) -> list[bool]:

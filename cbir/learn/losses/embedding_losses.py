@@ -121,8 +121,8 @@ class CornLoss(nn.Module):
         with torch.autocast(embeddings.device.type, enabled=False):
             scores = self.steps(SCALE * embeddings.to(self.steps.weight.dtype))
             beyond = labels[:, None] - torch.arange(steps, device=labels.device)
-            asked = beyond >= 0
-            return binary_cross_entropy_with_logits(scores[asked], (beyond > 0)[asked].to(scores.dtype))
+            in_step = beyond >= 0
+            return binary_cross_entropy_with_logits(scores[in_step], (beyond > 0)[in_step].to(scores.dtype))
 
 
 class RankNContrastLoss(nn.Module):
@@ -153,8 +153,8 @@ class RankNContrastLoss(nn.Module):
             others = ~torch.eye(n, dtype=torch.bool, device=embeddings.device)
             rows = vectors[:, None, :] - vectors[None, :, :]
             logits = -rows[others].norm(dim=1).view(n, n - 1) / self.temperature
-            apart = (labels[:, None] - labels).abs()[others].view(n, n - 1)
-            nearer = apart[:, None, :] < apart[:, :, None]  # of image k (third) than j (second)
+            gaps = (labels[:, None] - labels).abs()[others].view(n, n - 1)
+            nearer = gaps[:, None, :] < gaps[:, :, None]  # of image k (third) than j (second)
             totals = logits[:, None, :].masked_fill(nearer, -math.inf).logsumexp(dim=2)
             return cast(Tensor, (totals - logits).mean())
 
