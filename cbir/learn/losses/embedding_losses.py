@@ -121,8 +121,8 @@ class CornLoss(nn.Module):
         with torch.autocast(embeddings.device.type, enabled=False):
             scores = self.steps(SCALE * embeddings.to(self.steps.weight.dtype))
             beyond = labels[:, None] - torch.arange(steps, device=labels.device)
-            asked = beyond >= 0
-            return binary_cross_entropy_with_logits(scores[asked], (beyond > 0)[asked].to(scores.dtype))
+            in_step = beyond >= 0
+            return binary_cross_entropy_with_logits(scores[in_step], (beyond > 0)[in_step].to(scores.dtype))
 
 
 class RankNContrastLoss(nn.Module):

@@ -96,13 +96,14 @@ def typical_images(
     wide, used = features[order].astype(np.float64), is_used[order]
     clusters = min(int(used.sum()) + count, MOST_CLUSTERS, len(np.unique(wide, axis=0)))
     model = KMeans(clusters, n_init=1, max_iter=ITERATIONS, random_state=int(rng.integers(1 << 31)))
-    of_cluster = [np.flatnonzero(model.fit(wide).labels_ == number) for number in range(clusters)]
+    labels = model.fit_predict(wide)
+    of_cluster = [np.flatnonzero(labels == number) for number in range(clusters)]
     queues = [
         members[np.lexsort((_sparsity(wide[members]), used[members]))]
         for members in sorted(of_cluster, key=lambda members: (used[members].sum(), -len(members)))
     ]
     turns = [
-        (used[row], turn, place, row) for place, rows in enumerate(queues) for turn, row in enumerate(rows)
+        (used[row], turn, number, row) for number, rows in enumerate(queues) for turn, row in enumerate(rows)
     ]
     return order[np.array([row for *_, row in sorted(turns)[:count]], np.int64)]
 
