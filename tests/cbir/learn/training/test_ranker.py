@@ -374,7 +374,7 @@ def test_ranking_files_at_a_false_discovery_rate(files, trained):
 
 @pytest.mark.parametrize("fdr", ["0", "1", "nan"])
 def test_false_discovery_rates_out_of_range(fdr, files, trained):
-    result = CliRunner().invoke(app, ["rank", str(trained[0]), str(files), "--fdr", fdr])
+    result = CliRunner().invoke(app, ["train", "rank", str(trained[0]), str(files), "--fdr", fdr])
     assert isinstance(result.exception, InvalidInput)
     assert "must be above 0 and below 1" in str(result.exception)
 
