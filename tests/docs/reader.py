@@ -116,6 +116,7 @@ class Reader:
 
     def _start_server(self, statement: str) -> None:
         log = self._scratch / f"server{len(self._logs)}"
+        log.touch()  # the shell makes it behind our back, maybe after the first look
         self._logs.append(log)
         command = statement.rstrip().removesuffix("&")
         self._run_shell(f"{{ {command}\n}} > {shlex.quote(str(log))} 2>&1 &\n")

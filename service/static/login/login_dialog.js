@@ -1,30 +1,22 @@
 // The dialog in which a user logs in again, while the page keeps what it shows.
 
-import { tr } from "../translate.js";
-import { html, nothing, render } from "../vendor/lit.js";
-
-const DONE = "/login/done"; // the page after a login
 const CHANNEL = "cbir-login"; // on which the page after a login in another tab reports
 
-/** What proves that a request comes from `page`; undefined without a login. */
-export const csrfOf = (page) => page.querySelector('meta[name="csrf"]')?.content;
-
-/** The page of an answer to a login, whose text holds the result. */
-const pageOf = async (response) => new DOMParser().parseFromString(await response.text(), "text/html");
-
-/** The value that proves requests with the login that the browser has now; undefined if there is none. */
-export const loadCsrf = async () => csrfOf(await pageOf(await fetch(DONE)));
-
 /** Log in with a token; {csrf}, or {error} with the reason in words. */
-async function logIn(token) {
+async function logIn(token, { DONE, pageOf, csrfOf }) {
   const response = await fetch("/login", { method: "POST", body: new URLSearchParams({ token, next: DONE }) });
   const page = await pageOf(response);
   const csrf = csrfOf(page);
   return response.ok && csrf ? { csrf } : { error: page.getElementById("wrong")?.textContent };
 }
 
-/** Ask the user to log in; resolves to what proves requests then, undefined if they cancel. */
-export function askToLogIn() {
+/**
+ * Ask the user to log in; resolves to what proves requests then, undefined if they cancel.
+ *
+ * page: functions of the page that asks. Imported, they would be a file of their own that every page waits for.
+ */
+export function askToLogIn(page) {
+  const { html, nothing, render, tr, loadCsrf } = page;
   const tabs = new BroadcastChannel(CHANNEL);
   const place = document.body.appendChild(document.createElement("div"));
   const account = document.querySelector('meta[name="account-login"]')?.content; // the hospital's login, in another tab
@@ -43,7 +35,7 @@ export function askToLogIn() {
       event.preventDefault();
       const { token } = event.target.elements;
       draw();
-      const result = await logIn(token.value.trim()).catch(() => ({}));
+      const result = await logIn(token.value.trim(), page).catch(() => ({}));
       if (result.csrf) return end(result.csrf);
       draw(result.error ?? tr("The service does not respond. Try again."));
       token.select();

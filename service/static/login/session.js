@@ -1,6 +1,9 @@
 // The login of a page: proves its requests, and goes on with a new login when one has ended.
 
-import { askToLogIn, csrfOf, loadCsrf } from "./login_dialog.js";
+import { tr } from "../translate.js";
+import { html, nothing, render } from "../vendor/lit.js";
+
+const DONE = "/login/done"; // the page after a login
 
 export class Session {
   #csrf;
@@ -76,6 +79,18 @@ function headersOf(sent) {
   const lines = sent.getAllResponseHeaders().trim().split(/[\r\n]+/).map((line) => line.split(/: (.*)/s));
   return lines.filter(([name]) => name && !["content-encoding", "content-length"].includes(name.toLowerCase())).map(([name, value]) => [name, value ?? ""]);
 }
+
+/** What proves that a request comes from `page`; undefined without a login. */
+const csrfOf = (page) => page.querySelector('meta[name="csrf"]')?.content;
+
+/** The page of an answer to a login, whose text holds the result. */
+const pageOf = async (response) => new DOMParser().parseFromString(await response.text(), "text/html");
+
+/** The value that proves requests with the login that the browser has now; undefined if there is none. */
+const loadCsrf = async () => csrfOf(await pageOf(await fetch(DONE)));
+
+/** Ask the user to log in, by a dialog that is loaded when it is needed. */
+const askToLogIn = async () => (await import("./login_dialog.js")).askToLogIn({ html, nothing, render, tr, DONE, pageOf, csrfOf, loadCsrf });
 
 /** The session of this page. */
 export const session = new Session(csrfOf(document), loadCsrf, askToLogIn);

@@ -140,7 +140,7 @@ def test_the_default_method_is_that_of_the_settings(ask):
 
 def test_parameters_without_a_method_are_of_the_automatic_one(ask):
     answer = ask(picture(1), parameters={"damping": 0.5})
-    assert (answer.rerank.method, answer.rerank.parameters["damping"]) == ("diffusion", 0.5)
+    assert (answer.rerank.method, answer.rerank.parameters["damping"]) == ("diffusion-eprf", 0.5)
 
 
 def test_bad_requests_are_named(ask):
