@@ -9,6 +9,7 @@ from scipy.stats import betabinom
 from cbir.errors import InvalidInput
 
 CONFIDENCE = 0.9  # of the bound on the number of false selections
+ROUNDING = 1e-9  # relative: a rate such as 0.3 is not exact, and p-values often equal their thresholds
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +56,7 @@ def select_above_negatives(scores: Floats, negatives: Floats, fdr: float) -> Con
     if not len(negatives):
         raise InvalidInput("conformal selection needs scores of held-out negatives; there are none")
     p = conformal_p_values(scores, negatives)
-    passes = np.sort(p) <= fdr * np.arange(1, len(p) + 1) / max(1, len(p))
+    passes = np.sort(p) * len(p) <= fdr * np.arange(1, len(p) + 1) * (1 + ROUNDING)
     if not passes.any():
         return ConformalSelection(np.zeros(len(p), bool), 0)
     selected = p <= np.sort(p)[np.flatnonzero(passes)[-1]]
@@ -77,5 +78,13 @@ def most_above(rank: int, negatives: int, images: int) -> int:
 
 
 def least_selected(images: int, negatives: int, fdr: float) -> int:
-    """Return how many of `images` must score above all `negatives` before any is selected at `fdr`."""
-    return int(np.ceil(images / (fdr * (negatives + 1))))
+    """Return how many of `images` are enough at `fdr` if they score above all `negatives`, and all others below.
+
+    More than `images` if there are fewer than `least_negatives`.
+    """
+    return int(np.ceil(images / (fdr * (negatives + 1)) * (1 - ROUNDING)))
+
+
+def least_negatives(fdr: float) -> int:
+    """Return the number of negatives below which nothing can be selected at `fdr`."""
+    return int(np.ceil((1 - ROUNDING) / fdr)) - 1

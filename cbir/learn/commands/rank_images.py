@@ -101,19 +101,26 @@ def _select_top(scores: list[float], negatives: list[float], fdr: float) -> list
     """Return which images are top at a false discovery rate, and report how many of them may be negative."""
     import numpy as np
 
-    from cbir.evaluation.conformal_selection import least_selected, select_above_negatives
+    from cbir.evaluation.conformal_selection import least_negatives, least_selected, select_above_negatives
 
     selected, most_false = select_above_negatives(np.array(scores), np.array(negatives), fdr)
     if selected.any():
         echo(
-            f"cbir: {selected.sum()} of {len(scores)} images are top; on average at most {fdr:.0%} of the top are "
-            f"negative, and in 9 of 10 draws of images like the ranker's test at most {most_false} of these",
+            f"cbir: {selected.sum()} of {len(scores)} images are top; on average at most {100 * fdr:g}% of the top "
+            f"are negative, and in 9 of 10 draws of images like the ranker's test at most {most_false} of these",
+            err=True,
+        )
+    elif len(negatives) < least_negatives(fdr):
+        echo(
+            f"cbir: no image is top at --fdr {fdr:g}: it takes {least_negatives(fdr)} negatives in the ranker's "
+            f"test, which has {len(negatives)}; give a higher rate, or train on more images",
             err=True,
         )
     else:
         echo(
-            f"cbir: no image is top at --fdr {fdr:g}: with {len(negatives)} negatives of the ranker's test, at least "
-            f"{least_selected(len(scores), len(negatives), fdr)} of {len(scores)} images must score above them all",
+            f"cbir: no image is top at --fdr {fdr:g}: with {len(negatives)} negatives of the ranker's test, "
+            f"{least_selected(len(scores), len(negatives), fdr)} of {len(scores)} images would be enough if they "
+            "scored above them all",
             err=True,
         )
     return [bool(is_top) for is_top in selected]

@@ -93,7 +93,7 @@ NEGATIVES = 10_000  # kept in the card at most
 
 
 def sample_negatives(test: ScoredImages, seed: int) -> list[float]:
-    """Return ascending scores of at most NEGATIVES random negatives of the test, for `cbir rank --fdr`.
+    """Return ascending scores of at most NEGATIVES random negatives of the test, for `cbir train rank --fdr`.
 
     Not of the validation: it selected the weights, so that its negatives score lower than new ones.
     """

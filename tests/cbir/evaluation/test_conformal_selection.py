@@ -9,6 +9,7 @@ from scipy.stats import false_discovery_control
 from cbir.errors import InvalidInput
 from cbir.evaluation.conformal_selection import (
     conformal_p_values,
+    least_negatives,
     least_selected,
     most_above,
     select_above_negatives,
@@ -80,6 +81,22 @@ def test_least_selected():
     for above, expected in ((need - 1, 0), (need, need)):
         scores = np.where(np.arange(200) < above, 100.0, -1.0)
         assert select_above_negatives(scores, negatives, 0.1).selected.sum() == expected
+
+
+@pytest.mark.parametrize("fdr", [0.05, 0.1, 0.2, 0.3])
+def test_p_values_that_equal_their_thresholds_pass(fdr):
+    for images in range(1, 60):
+        for negatives in (9, 19, 99):
+            need = least_selected(images, negatives, fdr)
+            assert (need > images) == (negatives < least_negatives(fdr))
+            for above in {min(need, images), need - 1} - {0, images + 1}:
+                scores = np.where(np.arange(images) < above, 1e3, -1.0)
+                found = select_above_negatives(scores, np.arange(float(negatives)), fdr).selected.sum()
+                assert found == (above if above >= need else 0)
+
+
+def test_least_negatives():
+    assert [least_negatives(fdr) for fdr in (0.5, 0.3, 0.1, 0.05, 0.01)] == [1, 3, 9, 19, 99]
 
 
 @pytest.mark.parametrize("fdr", [0.0, 1.0, -1.0, float("nan")])
