@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeGuard
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, DisconnectionError
+from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput, StorageFull
@@ -206,7 +206,7 @@ class PostgresqlDatabase:
             finally:
                 self._keeping_out = None
                 # A closed connection releases the lock too, but a moment later; a lost one has lost it.
-                with suppress(DBAPIError, DatabaseUnavailable):
+                with suppress(SQLAlchemyError, DatabaseUnavailable):
                     connection.exec_driver_sql(f"SELECT pg_advisory_unlock({ALONE_LOCK}, {self._name_hash})")
 
     @property
