@@ -9,7 +9,7 @@ test("sizes have the largest unit that makes them at least one", () => {
 });
 
 test("durations have whole units", () => {
-  assert.deepEqual([0, 59.9, 60, 7199, 200_000].map(duration), ["0 seconds", "59 seconds", "1 minute", "1 hour", "2 days"]);
+  assert.deepEqual([-5, 0, 59.9, 60, 7199, 200_000].map(duration), ["0 seconds", "0 seconds", "59 seconds", "1 minute", "1 hour", "2 days"]);
 });
 
 test("requests become a row a day and a column an action", () => {

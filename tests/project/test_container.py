@@ -153,6 +153,7 @@ def test_orthanc_and_postgresql_beside_the_service() -> None:
         assert addresses <= {"127.0.0.1"}, "for this machine only"
         assert service["network_mode"] in ("host", "none", "service:orthanc") if name != "orthanc" else True
     assert services["cbir"]["network_mode"] == "host"
+    assert "CBIR_HOST" not in services["cbir"]["environment"], "loopback, since there is no token"
     (user,) = lines(DOCKERFILE, "USER")
     assert services["orthanc"]["user"] == user, "whose folder it writes to"
     assert services["postgres"]["user"] == "postgres"

@@ -13,10 +13,11 @@ export function size(bytes) {
   return number(value, { style: "unit", unit: UNITS[power], maximumFractionDigits: value < 10 ? 1 : 0 });
 }
 
-/** A time span in seconds, in the largest whole unit. */
+/** A time span in seconds, in the largest whole unit; less than none, as where this clock is behind the service's, is none. */
 export function duration(seconds) {
-  const [unit, length] = SPANS.find(([, least]) => seconds >= least);
-  return number(Math.floor(seconds / (length || 1)), { style: "unit", unit, unitDisplay: "long" });
+  const span = Math.max(seconds, 0);
+  const [unit, length] = SPANS.find(([, least]) => span >= least);
+  return number(Math.floor(span / (length || 1)), { style: "unit", unit, unitDisplay: "long" });
 }
 
 /** A point in time, or `absent` for null. */
