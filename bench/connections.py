@@ -167,7 +167,7 @@ def measure(case: Case, collection: Path, query: bytes, seconds: float) -> dict[
 def build_collection(folder: Path) -> tuple[Path, bytes]:
     """Build a collection of phantoms in `folder`; return it and a query image."""
     for arguments in (
-        ["phantoms", folder / "images", "--count", "60"],
+        ["dataset", "phantoms", folder / "images", "--count", "60"],
         ["index", folder / "images", "--collection", folder / "collection"],
     ):
         command = [sys.executable, "-m", "cbir.api.main", *map(str, arguments)]

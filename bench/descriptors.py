@@ -1,7 +1,7 @@
 """Retrieval quality of every descriptor, the default profile and every re-ranker on a folder of labelled images.
 
 Indexes the folder once for each descriptor, evaluates each with `cbir evaluate run`, and prints the tables of
-docs/results.md; --plot draws its chart.
+bench/results/descriptors.md; --plot draws its chart.
 """
 
 import argparse

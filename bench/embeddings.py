@@ -38,7 +38,7 @@ from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.images import read_images
 from cbir.ingest.manifest import Manifest
-from cbir.learn.losses import ORDINAL, names
+from cbir.learn.losses import ON_GRADES, names
 from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.training.embedding_training import (
     EmbeddingData,
@@ -47,7 +47,7 @@ from cbir.learn.training.embedding_training import (
     initial_head,
     train_embedding,
 )
-from cbir.learn.training.labelled_examples import PARTS, read_class_examples, split_by_class
+from cbir.learn.training.labelled_examples import PARTS, ClassExample, read_class_examples, split_by_class
 from cbir.learn.training.loss_options import LossOptions
 from cbir.learn.training.picture_loading import load_features, load_pictures
 from cbir.store.base import normalisation, profile
@@ -107,6 +107,8 @@ class Trial:
 def load(args: argparse.Namespace) -> Images:
     """Load the images of the manifest; small pictures are cached in --out."""
     examples = read_class_examples(Manifest(args.data / "manifest.csv"), "label")
+    if args.per_label:
+        examples = thin_labels(examples, args.per_label)
     cache = args.out / f"pictures-{args.side}.npz"
     if not cache.exists():
         pictures = load_pictures([example.path for example in examples], args.side)
@@ -118,6 +120,15 @@ def load(args: argparse.Namespace) -> Images:
     classes = np.array([class_names.index(example.label) for example in examples], np.int64)
     groups = [example.patient or content for example, content in zip(examples, contents, strict=True)]
     return Images([example.path for example in examples], pixels, classes, class_names, groups)
+
+
+def thin_labels(examples: list[ClassExample], count: int) -> list[ClassExample]:
+    """Return at most `count` random examples of each label, in their order."""
+    order = np.random.default_rng(0).permutation(len(examples)).tolist()
+    kept: dict[str, list[int]] = {}
+    for row in order:
+        kept.setdefault(examples[row].label, []).append(row)
+    return [examples[row] for row in sorted(row for rows in kept.values() for row in rows[:count])]
 
 
 def make_trial(images: Images, seed: int) -> Trial:
@@ -228,9 +239,8 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
     data = trial.data
     record: dict[str, Any] = {"loss": loss, "seed": trial.seed, "held_out": trial.held_out, "side": args.side}
     record["images"] = {part: len(rows) for part, rows in data.parts.items()}
-    baseline, bounds = baseline_vectors(images, data.parts["training"], args)
     if loss == BASELINE:
-        record["results"] = measure(baseline, bounds, trial, args)
+        record["results"] = measure(*baseline_vectors(images, data.parts["training"], args), trial, args)
     elif loss == args.encoder:
         record["results"] = measure(untouched_vectors(images, trial, args), (), trial, args)
     else:
@@ -253,6 +263,7 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
         record |= {"backbone": args.encoder or args.backbone, "epochs": args.epochs, **outcome}
         record["results"] = measure(vectors, (), trial, args)
         if not args.alone:
+            baseline, bounds = baseline_vectors(images, data.parts["training"], args)
             combined = measure(*combine(vectors, baseline, bounds), trial, args)
             record["results"] |= {f"{kind}, with {BASELINE}": values for kind, values in combined.items()}
     folder.with_name(f"{folder.name}.json").write_text(json.dumps(record, indent=1) + "\n")
@@ -316,6 +327,7 @@ def main() -> None:
         "--sodeep", action="store_true", help="the paper's forms and sorters, and the project's own"
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--per-label", type=int, default=0, help="most images of a label; 0: all")
     parser.add_argument("--side", type=int, default=64, help="pixels")
     parser.add_argument("--backbone", default="small")
     parser.add_argument("--encoder", help="pretrained encoder, in place of the backbone")
@@ -336,7 +348,7 @@ def main() -> None:
     if args.sodeep:
         args.losses = [*VARIANTS, "smooth-ap", "multi-similarity"]
     args.losses = args.losses or [
-        BASELINE, *filter(None, [args.encoder]), *(name for name in names() if name != ORDINAL)
+        BASELINE, *filter(None, [args.encoder]), *(name for name in names() if name not in ON_GRADES)
     ]  # fmt: skip
     args.out.mkdir(parents=True, exist_ok=True)
     images = load(args)

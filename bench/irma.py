@@ -1,4 +1,4 @@
-"""Score a made-up IRMA release with each re-ranker, from its zip, by `cbir evaluate irma`.
+"""Score a made-up IRMA release with each re-ranker, from its zip, by `cbir irma evaluate`.
 
 The release has the layout of 2007 or 2009, the 193 codes of 2009 and a share of their images; the pictures are
 phantoms, eight codes sharing a region in eight orientations, and the code tree is made up. So the scores show that
@@ -22,7 +22,7 @@ from tests.cbir.evaluation.datasets.irma_reference import reference_classes
 
 def evaluate(release: Path, tree: Path, out: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Run the command, and return its results."""
-    command = [sys.executable, "-m", "cbir.api.main", "evaluate", "irma", str(release), "--tree", str(tree)]
+    command = [sys.executable, "-m", "cbir.api.main", "irma", "evaluate", str(release), "--tree", str(tree)]
     command += [
         "--out",
         str(out),

@@ -1,8 +1,8 @@
-"""Measure `auto`, `diffusion-eprf` and EPRF on parts of a collection that nothing was tuned on.
+"""Measure `auto`, its diffusion alone and EPRF on parts of a collection that nothing was tuned on.
 
 Each set is a collection of its own (`source_sets.py`): its directions are learned from its images alone. Images of
 the query's patient are left out, unless patients are the classes. Differences have paired bootstrap intervals over
-queries. With --choose, settings of `diffusion-eprf` are chosen on the sets of all sources but one and checked on that
+queries. With --choose, settings of `auto` are chosen on the sets of all sources but one and checked on that
 one, in turn: those whose worst gain is best.
 
     OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION [--choose] [--out FILE]
@@ -37,24 +37,29 @@ from cbir.store import Collection
 from cbir.store.base.profile import Profile, settings_of_new
 from cbir.system.threads import OneBlasThread
 
-SHOWN = ("none", "auto", "diffusion-eprf", "eprf", "eprf:preset=paper")
+SHOWN = ("none", "diffusion", "auto", "eprf", "eprf:preset=paper")
 CHOICES: Mapping[str, Mapping[str, float]] = {
+    "P=3": {"P": 3},
+    "P=8": {"P": 8},
+    "P=15": {"P": 15},
+    "weight=1": {"weight": 1},
+    "evidence=2": {"evidence": 2},
     "without the update": {"lam": 0},
     "without SVMs": {"weight": 0},
     "without evidence": {"evidence": 0},
-    "weight=1": {"weight": 1},
-    "weight=6": {"weight": 6},
 }
+FLOW = ("damping", "tail", "mutual", "sure")  # parameters that `auto` has of its diffusion
 RESAMPLES = 2000
 TIMED, ANSWERS = 40, 20  # queries, and images that each finds
 HEAD = """\
 # Sources and class sizes that nothing was tuned on
 
-    OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION --queries {queries} --out FILE
+    OMP_NUM_THREADS=1 python bench/left_out_sources.py COLLECTION --finer COLLECTION {options} --out FILE
 
 Commit {commit}. Each set is a collection of its own, with directions learned from its images alone; of fewer than
 1,000 images vectors are centred only. Queries are drawn evenly from its classes; images of the query's patient are
-left out, but where patients are the classes. `auto` is what it stands for without labels: `{auto}`.
+left out, but where patients are the classes. `auto` is what it stands for without labels, `{auto}`, and `diffusion`
+its diffusion alone, `{flow}`.
 In brackets: 95 % intervals by the bootstrap, over the queries of a set.
 """
 Quality = NDArray[np.float64]  # AP and P@1, or their means: (..., 2)
@@ -74,18 +79,18 @@ class Measured(NamedTuple):
 
 
 def methods(profile: Profile, with_choices: bool) -> dict[str, Reranker]:
-    """Return the methods by their names in the tables: those SHOWN, and if asked for settings of `diffusion-eprf`."""
-    auto = rerank.default_choice(profile.descriptor)
-    sure = {"sure": auto.parameters.get("sure", 1.0)}
+    """Return the methods by their names in the tables: those SHOWN, and if asked for other settings of `auto`."""
+    choice = rerank.default_choice(profile.descriptor)
+    auto = rerank.get(choice.method, **choice.parameters)
     named = {
         "none": rerank.get("none"),
-        "auto": rerank.get(auto.method, **auto.parameters),
-        "diffusion-eprf": rerank.get("diffusion-eprf", **sure),
+        "diffusion": rerank.get("diffusion", **{name: auto.parameters[name] for name in FLOW}),
+        "auto": auto,
         "eprf": rerank.get_tuned("eprf", settings_of_new(profile), {}),
         "eprf:preset=paper": rerank.get("eprf", preset="paper"),
     }
     for name, values in CHOICES.items() if with_choices else ():
-        named[name] = rerank.get("diffusion-eprf", **(sure | values))
+        named[name] = rerank.get(choice.method, **{**choice.parameters, **values})
     return named
 
 
@@ -164,20 +169,22 @@ def report(sets: Sequence[Measured], names: list[str]) -> Iterator[str]:
         means = 100 * each.scored.mean(axis=0)
         cells = [f"{means[i, 0]:.1f} / {means[i, 1]:.1f}" for i in shown]
         yield f"| {each.name} | {each.images:,} | {len(each.scored)} | {' | '.join(cells)} |"
-    for method, base in (("diffusion-eprf", "auto"), ("eprf", "none")):
+    for method, base in (("auto", "diffusion"), ("eprf", "none")):
         pair = names.index(method), names.index(base)
         yield f"\n| `{method}` over `{base}` | mAP (95 %) | P@1 (95 %) |\n| --- | --- | --- |"
         for each in sets:
             yield f"| {each.name} | {interval_cells([each.gains(*pair)])} |"
         yield f"| **mean of sets** | {interval_cells([each.gains(*pair) for each in sets])} |"
-    for base in ("auto", "none"):
+    for base in ("diffusion", "none"):
         yield f"\n| over `{base}` | mAP, mean | worst | P@1, mean | worst |\n|{' --- |' * 5}"
         for number, name in enumerate(names):
             yield worst_line(name, sets, number, names.index(base))
     if len(names) == len(SHOWN):
         return
-    choices = [number for number, name in enumerate(names) if name not in SHOWN or name == "diffusion-eprf"]
-    yield ("\n| left out | chosen on the others | mAP over `auto` there: mean | worst |\n|" + " --- |" * 4)
+    choices = [number for number, name in enumerate(names) if name not in SHOWN or name == "auto"]
+    yield (
+        "\n| left out | chosen on the others | mAP over `diffusion` there: mean | worst |\n|" + " --- |" * 4
+    )
     for source in sorted({each.source for each in sets} - {"all"}):
         yield left_out_line(source, sets, names, choices)
 
@@ -194,8 +201,8 @@ def worst_line(name: str, sets: Sequence[Measured], method: int, base: int) -> s
 
 def left_out_line(source: str, sets: Sequence[Measured], names: list[str], choices: list[int]) -> str:
     """Return a row: the setting with the best worst gain on other sources, and its gains on `source`."""
-    auto = names.index("auto")
-    gains = np.array([[each.gains(i, auto)[:, 0].mean() for i in choices] for each in sets])
+    base = names.index("diffusion")
+    gains = np.array([[each.gains(i, base)[:, 0].mean() for i in choices] for each in sets])
     inside = np.array([each.source == source for each in sets])
     best = int(np.argmax(gains[~inside].min(axis=0)))
     own = gains[inside, best]
@@ -218,8 +225,8 @@ def time_lines(gallery: Gallery, rerankers: Mapping[str, Reranker]) -> Iterator[
     median = np.median(spent, axis=0)
     yield f"\n| milliseconds in {len(gallery):,} images | {' | '.join(SHOWN)} |\n|{' --- |' * (len(SHOWN) + 1)}"
     yield f"| median of {TIMED} queries | {' | '.join(f'{value:.1f}' for value in median)} |"
-    ratio = np.median(spent / spent[:, [SHOWN.index("auto")]], axis=0)
-    yield f"| of `auto` | {' | '.join(f'{value:.2f}' for value in ratio)} |"
+    ratio = np.median(spent / spent[:, [SHOWN.index("diffusion")]], axis=0)
+    yield f"| of `diffusion` | {' | '.join(f'{value:.2f}' for value in ratio)} |"
 
 
 def commit() -> str:
@@ -240,10 +247,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0, help="of the images that are drawn")
     options.add_argument("--out", type=Path, help="Markdown file of the tables")
     options.add_argument(
-        "--scores", type=Path, help="file of the quality of each query, continued if it exists"
-    )
-    options.add_argument(
-        "--choose", action="store_true", help="settings of diffusion-eprf too, chosen on other sources"
+        "--choose", action="store_true", help="settings of auto too, chosen on other sources"
     )
     options.add_argument("--time", action="store_true", help="measure times alone")
     values = options.parse_args()
@@ -256,13 +260,18 @@ def main() -> None:
             return
         share_flows()
         images, profile = read(values.collection, values.finer)
-        named, default = methods(profile, values.choose), rerank.default_choice(profile.descriptor)
+        named = methods(profile, values.choose)
+        flow = " ".join(f"{name}={named['diffusion'].parameters[name]:g}" for name in FLOW)
+        head = HEAD.format(
+            options=f"--queries {values.queries}{' --choose' if values.choose else ''}",
+            commit=made_by,
+            auto=named["auto"].name,
+            flow=flow,
+        )
         sets: list[Measured] = []
         for part in labelled_sets(images, values.seed):
             sets.append(measure(images, profile, part, values.queries, list(named.values())))
             print(part.name, time.strftime("%X"), flush=True)
-            auto = " ".join(f"{name}={value:g}" for name, value in default.parameters.items())
-            head = HEAD.format(queries=values.queries, commit=made_by, auto=f"{default.method} {auto}")
             lines = [head, *report(sets, list(named)), ""]
             if values.out:
                 values.out.write_text("\n".join(lines))

@@ -60,7 +60,7 @@ def build_collection(folder: Path, data: Path | None, images: int) -> list[Path]
     """
     if data is None:
         data = folder / "phantoms"
-        run_cbir("phantoms", data, "--count", images + QUERIES)
+        run_cbir("dataset", "phantoms", data, "--count", images + QUERIES)
     paths = sorted(find_images([data]))
     random.Random(0).shuffle(paths)
     sample, others = paths[:images], paths[images:]

@@ -36,7 +36,6 @@ Doubles = NDArray[np.float64]
 Settings = tuple[dict[str, Any], ...]
 EPRF: Settings = ({"C": 10.0}, {"C": 0.1}, {"C": 0.1, "P": 15})
 FUZZY: Settings = ({}, {"C": 10.0})
-STORED_EPRF: Settings = ({"C": 0.1},)  # beside the stored settings themselves
 COLUMNS = (
     "setting", "at bound", "deviation of mu", "mAP", "P@1", "minus all 1: mAP", "P@1", "minus none: mAP", "P@1",
 )  # fmt: skip
@@ -93,9 +92,8 @@ def pairs(stored: Mapping[str, Any]) -> list[tuple[str, Reranker, Reranker]]:
         for setting in FUZZY
     ]
     if Eprf.name in stored:
-        for setting in ({}, *STORED_EPRF):
-            own = {**stored[Eprf.name], **setting}
-            published.append((_title("eprf stored", setting), LoggedEprf(**own), PlainEnsemble(**own)))
+        own = stored[Eprf.name]
+        published.append(("eprf stored", LoggedEprf(**own), PlainEnsemble(**own)))
     if FuzzyEprf.name in stored:
         own = stored[FuzzyEprf.name]
         fuzzy.append(("fuzzy-eprf stored", LoggedFuzzyEprf(**own), FuzzyEprf(**{**own, "power": 0.0})))

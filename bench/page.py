@@ -86,7 +86,7 @@ def run_cbir(*arguments: object) -> None:
 
 def make_source(folder: Path) -> Path:
     """Index phantoms in `folder` and return the collection."""
-    run_cbir("phantoms", folder / "phantoms", "--count", 2000)
+    run_cbir("dataset", "phantoms", folder / "phantoms", "--count", 2000)
     labels = folder / "phantoms" / "manifest.csv"
     run_cbir("index", folder / "phantoms", "--collection", folder / "source", "--labels", labels)
     return folder / "source"

@@ -1,9 +1,9 @@
 """Compare the combinations of slices to series: find a drawn CT series, and the slices with its lesion, again.
 
-Draws two series of each patient (`cbir phantoms --series`), 24 slices each, and indexes them. Each patient's first
-series is a query, with two questions. "Same patient": is the patient's second series among the first 1 or 5, and of
-the slices that the answer names in it, do they show the lesion? "Same lesion": the same for any series of another
-patient with the same kind of lesion in the same region of the body, the query's patient being left out.
+Draws two series of each patient (`cbir dataset phantoms --series`), 24 slices each, and indexes them. Each patient's
+first series is a query, with two questions. "Same patient": is the patient's second series among the first 1 or 5,
+and of the slices that the answer names in it, do they show the lesion? "Same lesion": the same for any series of
+another patient with the same kind of lesion in the same region of the body, the query's patient being left out.
 
 max, sum and frequency combine the lists of at most 20 slices of the query, with the re-ranker `auto` or none, and
 name one slice of each series, which counts for every slice of the query that shows the lesion. maxsim compares all
@@ -185,7 +185,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         drawn = folder / "series"
-        run_cbir("phantoms", drawn, "--series", "--count", 2 * options.patients)
+        run_cbir("dataset", "phantoms", drawn, "--series", "--count", 2 * options.patients)
         for profile in options.profiles:
             collection = folder / f"col-{profile}"
             if not Collection.exists(collection):

@@ -51,7 +51,7 @@ TASKS = {
     "breast": ("BreastUS-malignant", ("source=busi",)),
     "archive": ("BreastUS-malignant", ()),  # among images of every kind
 }
-BASELINES = ("pos-at-top", "cross-entropy", "focal")
+BASELINES = ("pos-at-top", "partial-auc", "cross-entropy", "focal")
 SHARES = (0.5, 0.2, 0.3)  # of training, validation and test
 PAPER = {"side": 299, "backbone": "fcn10", "epochs": 50, "rate": 0.01, "decay": 0.9}
 DIRECTIONS = 256  # of the values of --encoder
@@ -255,7 +255,7 @@ def differences(results: list[Row], ratio: int) -> None:
         return
     print(f"\n{BY_VALIDATION}, against, at 1:{ratio}")
     print(f"{'':<16}{'Pos@Top':>27}{'AUC':>27}{'TPR at 1 %':>27}{'Pos@Top, times':>26}")
-    for name in (*BASELINES, *LAST_LAYERS):
+    for name in (name for name in (*BASELINES, *LAST_LAYERS) if name in by_name):
         theirs = by_name[name]
         cells = []
         for measured in ("pos_at_top", "auc", "at_1_percent"):

@@ -2,7 +2,8 @@
 
 >>> import cbir
 >>> cbir.index("scans", "collection")
->>> db = cbir.open("collection")
+>>> hits = cbir.search("query.dcm", collection="collection", k=5)
+>>> db = cbir.open("collection")  # for many searches
 >>> hits = db.search("query.dcm", k=5)
 
 docs/python.md explains these functions. They are imported when they are used.
@@ -17,6 +18,7 @@ from cbir.system.moved_imports import find_moved_modules
 if TYPE_CHECKING:
     from cbir.api.collection_search import OpenCollection as OpenCollection
     from cbir.api.collection_search import open as open
+    from cbir.api.collection_search import search as search
     from cbir.api.evaluate_collection import Evaluation as Evaluation
     from cbir.api.evaluate_collection import evaluate as evaluate
     from cbir.api.index_folder import index_folder
@@ -54,19 +56,21 @@ OBJECTS = {  # that importing cbir alone does not load
 }
 
 
+PACKAGES = ("rerank", "search")  # that can be called
+
+
 def __getattr__(name: str) -> Any:
     """Import a name of the API: FAISS, OpenCV and the database take a second."""
-    if name == "rerank":  # a package, which can be called
-        return import_module("cbir.rerank")
+    if name in PACKAGES:
+        return import_module(f"{__name__}.{name}")
     if name not in OBJECTS:
-        advice = "; a collection has: cbir.open(FOLDER).search(IMAGE)" if name == "search" else ""
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return resolve_name(OBJECTS[name])
 
 
 def __dir__() -> list[str]:
     """Return the names of the API, without what this module imports for itself."""
-    names = {name for name in globals() if name.startswith("__")} | {*OBJECTS, "rerank"}
+    names = {name for name in globals() if name.startswith("__")} | {*OBJECTS, *PACKAGES}
     try:
         __getattr__("Client")
     except ModuleNotFoundError:  # help(cbir) reads every name

@@ -55,7 +55,7 @@ def settings_file() -> Path:
 
 
 class Settings(BaseSettings):
-    """Settings of commands and service. `cbir config` prints their values and origins."""
+    """Settings of commands and service. `cbir admin config` prints their values and origins."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
@@ -180,7 +180,7 @@ class Settings(BaseSettings):
     )
     index_roots: Words = Field((), description="folders that jobs may index; empty: none")
     job_workers: int = Field(
-        1, ge=0, description="jobs that the service runs at a time; 0: none, `cbir worker` runs them"
+        1, ge=0, description="jobs that the service runs at a time; 0: none, `cbir admin worker` runs them"
     )
     database_seconds: float = Field(
         10, gt=0, description="silence of PostgreSQL after which it is tested whether the server hangs"
@@ -347,9 +347,9 @@ def load(**options: Any) -> Settings:
         if first["type"] == "extra_forbidden":
             advice = did_you_mean(name, Settings.model_fields)
             raise InvalidInput(
-                f"there is no setting {name}{advice or ';'} `cbir config` prints all"
+                f"there is no setting {name}{advice or ';'} `cbir admin config` prints all"
             ) from error
-        raise InvalidInput(f"setting {name}: {first['msg']} (see `cbir config`)") from error
+        raise InvalidInput(f"setting {name}: {first['msg']} (see `cbir admin config`)") from error
     except (ValueError, RecursionError) as error:  # of the TOML parser
         raise InvalidInput(f"{settings_file()} cannot be read: {error}") from error
 
@@ -362,5 +362,6 @@ def _check_environment() -> None:
             close = close_name(variable.removeprefix(PREFIX).lower(), Settings.model_fields)
             if close:
                 raise InvalidInput(
-                    f"there is no setting {variable}; did you mean {PREFIX}{close.upper()}? `cbir config` prints all"
+                    f"there is no setting {variable}; did you mean {PREFIX}{close.upper()}? "
+                    "`cbir admin config` prints all"
                 )

@@ -7,7 +7,7 @@ collection=/data/collection
 if [ ! -f "$collection" ] && [ ! -s "$collection/collection.sqlite" ] && [ ! -d "$collection/last-good" ]; then
     cbir index /images --collection "$collection" || [ $? -eq 3 ] # 3: some images cannot be read
 fi
-if [ -n "${CBIR_TLS_CERTIFICATE:-}" ] && ! cbir token list | grep -q ' valid '; then
-    echo "there is no valid token: docker compose run --rm --no-deps cbir token create --scope search" >&2
+if [ -n "${CBIR_TLS_CERTIFICATE:-}" ] && ! cbir admin token list | grep -q ' valid '; then
+    echo "there is no valid token: docker compose run --rm --no-deps cbir admin token create --scope search" >&2
     exit 1
 fi

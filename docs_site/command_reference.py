@@ -6,12 +6,16 @@ from typing import Any
 
 import typer.main
 
+from cbir.api.commands.search_kinds import SearchCommand
 from cbir.api.main import app
+from cbir.system.lazy_commands import load_command
+from cbir.system.strict_command import all_options, name_values
 from docs_site.tables import code, escape_cell, markdown_table
 
 HEAD = """# Commands
 
-Written from the program itself: the same as `cbir COMMAND --help`. Exit codes: 0 for success, 1 where a check has
+Written from the program itself: the same as `cbir COMMAND --help-all`, where `--help` of a command with many options
+shows the frequent ones. Exit codes: 0 for success, 1 where a check has
 found something, 2 for wrong input, 3 where some files could not be used.
 """
 
@@ -31,6 +35,12 @@ def _walk(command: Any, context: Any) -> Iterator[tuple[str, Any, Any]]:
                 yield from _walk(
                     member, member.make_context(name, [], parent=context, resilient_parsing=True)
                 )
+    if isinstance(command, SearchCommand):
+        for name, entry in command.kinds.items():
+            kind, words = load_command(entry), f"{context.info_name} --{name}"
+            yield from _walk(
+                kind, kind.make_context(words, [], parent=context.parent, resilient_parsing=True)
+            )
 
 
 def command_page() -> str:
@@ -45,7 +55,12 @@ def command_page() -> str:
                 " ".join(command.get_usage(context).removeprefix("Usage: ").split()),
                 "```",
             ]
-        rows = [record for item in command.params if (record := item.get_help_record(context)) is not None]
+        for parameter in command.params:
+            name_values(parameter, context)
+        with all_options(command):
+            rows = [
+                record for item in command.params if (record := item.get_help_record(context)) is not None
+            ]
         lines += markdown_table(
             ("option", "meaning"), [(code(left), escape_cell(right)) for left, right in rows]
         )

@@ -77,7 +77,7 @@ def draw_cluster() -> Drawing:
     picture.box(190, 145, 140, 90, ["proxy", "TLS, load", "balancing"], GREY)
     picture.box(390, 20, 170, 90, ["service", "cbir serve", "searches, adds"], BLUE)
     picture.box(390, 145, 170, 90, ["service", "cbir serve", "the same"], BLUE)
-    picture.box(390, 270, 170, 90, ["worker", "cbir worker", "runs jobs"], AMBER)
+    picture.box(390, 270, 170, 90, ["worker", "cbir admin worker", "runs jobs"], AMBER)
     picture.box(
         690, 10, 200, 100, ["PostgreSQL", "records, vectors, state,", "tokens, jobs, audit log"], GREEN
     )

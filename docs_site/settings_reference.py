@@ -11,7 +11,7 @@ from docs_site.tables import code, escape_cell, markdown_table
 HEAD = """# Settings
 
 A setting comes from, in order of precedence: an option of the command line, an environment variable `CBIR_NAME`,
-the file `cbir.toml` in the working directory (or the file that `CBIR_CONFIG` names), its default. `cbir config`
+the file `cbir.toml` in the working directory (or the file that `CBIR_CONFIG` names), its default. `cbir admin config`
 prints the values in force and where each comes from. Lists are TOML lists in the file, and separated by commas in the
 environment.
 

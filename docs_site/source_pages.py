@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 ROOT = Path(__file__).parents[1]
 SOURCE_URL = "https://github.com/cbir-contributors/cbir"
 OUTSIDE = {
-    "README.md": "index.md",
+    "README.md": "about.md",
     "CHANGELOG.md": "changes.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",

@@ -16,7 +16,7 @@ from cbir.system.console import OutputFormat, echo, print_json
 from cbir.system.files import harmless_cell, open_private
 
 FramesOption = Annotated[
-    str, typer.Option(help="Frames of multi-frame instances to add: all, middle, or every:N.")
+    str, typer.Option(help="Frames of multi-frame instances to add: all, middle, or every:N.", hidden=True)
 ]
 BurnedInOption = Annotated[
     bool | None,
@@ -26,9 +26,12 @@ BurnedInOption = Annotated[
         show_default=False,
     ),
 ]
-SecondaryCapturesOption = Annotated[bool, typer.Option(help="Add captures of screens and films.")]
+SecondaryCapturesOption = Annotated[
+    bool, typer.Option(help="Add captures of screens and films.", hidden=True)
+]
 StudyDatesOption = Annotated[
-    str, typer.Option(help="Study dates: drop, or shift (store as a label, shifted per patient).")
+    str,
+    typer.Option(help="Study dates: drop, or shift (store as a label, shifted per patient).", hidden=True),
 ]
 JobsOption = Annotated[int | None, typer.Option(min=1, help="Processes. [default: number of cores]")]
 ProfileOption = Annotated[str | None, typer.Option(help="Profile of a new collection, as for cbir index.")]

@@ -18,8 +18,7 @@ from cbir.images.ct_series import CtSeries, read_volume
 from cbir.images.dicom_dataset import frame_count, read_header
 from cbir.images.dicom_decoder import dicom_header
 from cbir.images.dicom_facts import read_slice_place
-from cbir.images.reading import read_file, recognise_format
-from cbir.images.suppress_logs import suppress_decoder_logs
+from cbir.images.reading import read_file, recognise_format, suppress_decoder_logs
 from cbir.images.volume import VolumeGrid
 from cbir.ingest.description import (
     FILE_FRAMES,

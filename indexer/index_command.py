@@ -18,7 +18,8 @@ from cbir.store.index.follow_index import follow_index
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from cbir.system.console import OutputFormat, echo
 from cbir.system.device import Device
-from cbir.system.lazy_commands import StrictCommand, WholeSummaries
+from cbir.system.lazy_commands import WholeSummaries
+from cbir.system.strict_command import StrictCommand
 from indexer.command_parts import (
     DONE,
     INTERRUPTED,
@@ -105,10 +106,7 @@ def index_files(
     collection: options.CreatedFolder,
     profile: Annotated[
         str | None,
-        typer.Option(
-            help="Encoder, descriptor, folder of a trained embedding, or NETWORK+DESCRIPTOR. "
-            f"New collections: {DEFAULT_PROFILE} by default."
-        ),
+        typer.Option(help=f"A {options.DESCRIPTORS}, of a new collection; {DEFAULT_PROFILE} by default."),
     ] = None,
     weight: Annotated[
         list[str] | None,

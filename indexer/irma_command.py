@@ -1,4 +1,4 @@
-"""`cbir evaluate irma`: from an IRMA release to error scores."""
+"""`cbir irma evaluate`: from an IRMA release to error scores."""
 
 import json
 from pathlib import Path
@@ -10,6 +10,7 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.evaluation.code_error import ErrorRule
+from cbir.search import command_options as options
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, results_console
 from cbir.system.files import atomic_text
 from indexer.command_parts import INTERRUPTED
@@ -32,7 +33,7 @@ def evaluate_irma(
     rerank: Annotated[str, Option(help="Re-rankers to compare, or all.")] = "none auto eprf",
     rule: Annotated[ErrorRule | None, Option(help="Scoring rule. [default: that of the release]")] = None,
     profile: Annotated[
-        str | None, Option(help="Encoder or descriptor of the collection. [default: as for cbir index]")
+        str | None, Option(help=f"A {options.DESCRIPTORS}. [default: as for cbir index]")
     ] = None,
     k: Annotated[int, Option("-k", "--k", min=1, max=1000, help="Most neighbours that vote.")] = 50,
     sample: Annotated[int, Option(min=2, help="Training images for tuning the vote.")] = 1000,

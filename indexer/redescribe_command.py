@@ -31,9 +31,7 @@ def redescribe_collection(
     collection: options.Folder,
     profile: Annotated[
         str,
-        Option(
-            help="Descriptor, encoder, folder of an embedding, or NETWORK+DESCRIPTOR, of the second collection."
-        ),
+        Option(help=f"A {options.DESCRIPTORS}, of the second collection."),
     ] = DEFAULT_PROFILE,
     weight: Annotated[
         list[str] | None, Option(help="PART=FACTOR of a part's share of the distance. Repeatable.")

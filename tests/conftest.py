@@ -1,4 +1,4 @@
-"""Marks tests by what they need: the extras `deep` and `pacs`, processes or a browser."""
+"""Marks tests by what they need: the extras `deep`, `pacs` and `ray`, processes or a browser."""
 
 import atexit
 import gc
@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.routing import Rule
 
+from cbir.system.remedies import EXTRAS
 from tests.forked_workers import forked_workers, spawned_workers
 from tests.postgresql_server import PostgresqlServer, missing_reason
 
@@ -43,6 +45,7 @@ MARKED = {
     "service/features/annotate/test_annotate.py": "deep",
     "service/features/report/test_structured_report.py": "pacs",
     "indexer/dicomweb": "pacs",
+    "indexer/ray_cluster": "ray",
     "indexer/receive": "pacs",
     "indexer/test_intake.py": "pacs",
     "indexer/test_nema.py": "pacs",
@@ -90,7 +93,8 @@ MARKED = {
     "service/test_generated_clients.py": "slow",
     "service/test_schemathesis.py": "slow",
 }
-MODULES = {"deep": "torch", "pacs": "pynetdicom", "e2e": "playwright"}
+MODULES = {"deep": "torch", "pacs": "pynetdicom", "e2e": "playwright", "ray": "ray"}
+NOT_INSTALLED = {module for module in EXTRAS if not find_spec(module)}  # of those that only extras bring
 SERVED = {"served", "browser"}  # fixtures that start a service or a browser
 
 
@@ -142,6 +146,36 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
         # The interpreter frees them when it ends: libraries report what is left as leaked.
         atexit.register(gc.unfreeze)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    """Skip a test whose fixtures need an extra that is not installed."""
+    with _skipped_without_extra():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Skip a test that needs an extra that is not installed."""
+    with _skipped_without_extra():
+        return (yield)
+
+
+@contextmanager
+def _skipped_without_extra() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if (
+                isinstance(cause, ModuleNotFoundError)
+                and (cause.name or "").partition(".")[0] in NOT_INSTALLED
+            ):
+                pytest.skip(f"{cause.name} is not installed")
+            cause = cause.__cause__
+        raise
 
 
 def pytest_report_header() -> list[str]:

@@ -75,7 +75,7 @@ class Service(Part):
 
 
 class Worker(Part):
-    """`cbir worker`."""
+    """`cbir admin worker`."""
 
     def __init__(self, collection: str, environment: dict[str, str]) -> None:
-        super().__init__(["worker", "--collection", collection], environment, "Waiting for jobs")
+        super().__init__(["admin", "worker", "--collection", collection], environment, "Waiting for jobs")

@@ -287,7 +287,7 @@ def request_of(options: SearchOptions, ids: Sequence[str] = ()) -> Request:
     """Return the request of the options of a search; `ids`: of query images of the collection."""
     if options.get("federated") or options.get("sites"):
         raise InvalidInput(
-            "federated: a collection asks no other sites; ask a service, or `cbir federate search`"
+            "federated: a collection asks no other sites; ask a service, or `cbir admin federate search`"
         )
     if options.get("include") or options.get("origin"):
         raise InvalidInput("include, origin: are for searches over HTTP; leave them out")
@@ -310,6 +310,37 @@ def build_request(**values: Any) -> Request:
         raise InvalidInput(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
+def search(query: Any, collection: str | os.PathLike[str], **options: Unpack[SearchOptions]) -> Hits:
+    """Search in a collection once: open it, search, and close it.
+
+    For several searches, keep it open: `cbir.open(collection)`.
+
+    Parameters
+    ----------
+    query : str, path-like, bytes, array, Image or sequence of them
+        What `OpenCollection.search` takes; None to search with the options text or vector.
+    collection : str or path-like
+        Folder of the collection, its alias, or its address in PostgreSQL.
+    **options
+        k, where, rerank, group_by, vector, text, ...: see `cbir.SearchOptions`.
+
+    Raises
+    ------
+    NotFound
+        If there is no collection, or for a query that is neither a file nor an image of it.
+    UnreadableImage
+        For a file or array that is no image.
+    InvalidInput
+        For options that do not fit the query or the collection.
+
+    Examples
+    --------
+    >>> hits = cbir.search("query.dcm", collection="hospital", k=5)
+    """
+    with open(collection) as opened:
+        return opened.search(query, **options)
+
+
 def open(folder: str | os.PathLike[str], **options: Any) -> OpenCollection:
     """Open a collection to search in.
 
@@ -318,7 +349,7 @@ def open(folder: str | os.PathLike[str], **options: Any) -> OpenCollection:
     folder : str or path-like
         Folder of the collection, its alias, or its address in PostgreSQL.
     **options
-        Settings in place of those of cbir.toml and the environment (`cbir config` lists them), such as
+        Settings in place of those of cbir.toml and the environment (`cbir admin config` lists them), such as
         device="cpu".
 
     Raises

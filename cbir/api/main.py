@@ -8,13 +8,13 @@ import typer
 import cbir
 from cbir.errors import CbirError
 from cbir.system.console import echo
-from cbir.system.lazy_commands import LazyCommands
+from cbir.system.lazy_commands import PanelCommands
 from cbir.system.remedies import missing_package
 
 INTERRUPTED = 130  # exit code, as shells report a program that Ctrl-C has ended
 
 
-class InterruptibleCommands(LazyCommands):
+class InterruptibleCommands(PanelCommands):
     """Ends in one line after Ctrl-C."""
 
     def invoke(self, ctx: Any) -> Any:

@@ -144,7 +144,7 @@ def labelled_images(
         raise InvalidInput(
             f"{collection.folder} has {len(usable)} images to learn from by the label {key}"
             + (f", whose values are no IRMA {kind}, such as {unusable[0]!r}" if unusable else "")
-            + "; index training images with their manifest (cbir dataset irma), or name the label with --label"
+            + "; index training images with their manifest (cbir irma manifest), or name the label with --label"
         )
     distinct = sorted({label for _, label in usable}, key=lambda label: (len(label), label))
     numbers = {label: number for number, label in enumerate(distinct)}

@@ -8,11 +8,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from cbir.errors import UnreadableImage
 from cbir.images.image import BLOCK_PIXELS, Image, Window, row_blocks
+from cbir.images.scaled_values import ScaledValues
 
 Samples = NDArray[np.generic]
 Pixels = NDArray[np.uint8]
 
-TWELVE_BITS = 4095
+TWELVE_BITS, HIGHEST_NUMBER = 4095, 65535
 LOWEST, HIGHEST = 1, 99  # percentiles that become black and white if there is no window
 
 
@@ -76,6 +77,27 @@ def to_bytes(samples: Samples) -> Pixels:
         return samples.astype(np.uint8)
     window = percentiles(samples)
     return _in_blocks(samples, lambda values: apply_window(values, *window))
+
+
+def deep_values(samples: Samples, inverted: bool = False) -> ScaledValues | None:
+    """Return grey samples of 16 bits as values; None for others."""
+    if samples.ndim == 3 and samples.shape[2] == 1:
+        samples = samples[:, :, 0]
+    kind, size = samples.dtype.kind, samples.dtype.itemsize
+    if samples.ndim != 2 or kind not in "iu" or size != 2:
+        return None
+    return ScaledValues(
+        samples.astype(f"{kind}{size}", copy=False), inverted=inverted
+    )  # in native byte order
+
+
+def shown_range(numbers: NDArray[np.integer]) -> Window:
+    """Return which values `to_bytes` makes 0 and 255 of whole numbers of 8 or 16 bits."""
+    if numbers.dtype == np.uint16:
+        return 0, TWELVE_BITS if numbers.max() <= TWELVE_BITS else HIGHEST_NUMBER
+    if numbers.dtype == np.uint8 or (numbers.min() >= 0 and numbers.max() <= 255):
+        return 0, 255
+    return percentiles(numbers)
 
 
 def _sixteen_bits(samples: NDArray[np.uint16]) -> Pixels:

@@ -18,7 +18,7 @@ from cbir.images.dicom_frames import stored_frames
 from cbir.images.grey_transforms import FrameHeader, modality_values
 from cbir.images.image import Limits
 from cbir.images.nifti import decode_nifti_volume, is_nifti
-from cbir.images.reading import is_out_of_memory, recognise_format
+from cbir.images.reading import is_out_of_memory, recognise_format, suppress_decoder_logs
 from cbir.images.slice_order import (
     PlacedSlice,
     SlicePlace,
@@ -28,7 +28,6 @@ from cbir.images.slice_order import (
     separate_passes,
 )
 from cbir.images.stored_values import read_pixel_format
-from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.images.volume import (
     AIR,
     FEWEST_SLICES,

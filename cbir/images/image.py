@@ -156,7 +156,7 @@ class Image:
     damaged: its coded data are damaged, as far as this was looked for, and the pixels are what could be decoded.
     unusable: attributes for display that the file has, but that could not be used, such as "VOI LUT".
     location: of a DICOM frame in its series.
-    values: of a grey DICOM frame or NIfTI slice, where they were asked for.
+    values: of a grey DICOM frame, a NIfTI slice or a grey image of 16 bits, where they were asked for.
     """
 
     pixels: NDArray[np.uint8]

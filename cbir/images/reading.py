@@ -1,17 +1,20 @@
 """Decoding of image files, recognised by their first bytes and never by their name."""
 
+import logging
 import os
 import stat
+import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Lock
 
 import cv2
 
 from cbir.errors import UnreadableImage
 from cbir.images import nifti, rasters, tiff
-from cbir.images.bit_depth import to_pixels
+from cbir.images.bit_depth import deep_values, to_pixels
 from cbir.images.image import Image, Limits, Window
-from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.images.tiff import SLIDE_ADVICE
 
 BMP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)  # lengths of the header that follows the first 14 bytes
@@ -48,6 +51,38 @@ _BEGINNINGS = (
 )
 
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # our errors report damage, with file names
+
+LOGGERS = ("pydicom", "pylibjpeg", "openjpeg", "imagecodecs", "PIL")
+SILENT = logging.CRITICAL + 1
+
+_lock = Lock()
+_users = 0
+_suppressed = ExitStack()
+
+
+@contextmanager
+def suppress_decoder_logs() -> Iterator[None]:
+    """Suppress warnings and the log records of decoders while at least one thread is inside.
+
+    Users are counted: threads that leave warnings.catch_warnings in another order than they entered would leave its
+    filters behind.
+    """
+    global _users
+    with _lock:
+        if _users == 0:
+            _suppressed.enter_context(warnings.catch_warnings(action="ignore"))
+            for name in LOGGERS:
+                logger = logging.getLogger(name)
+                _suppressed.callback(logger.setLevel, logger.level)
+                logger.setLevel(SILENT)  # of the loggers below it too, which a filter would not be
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _suppressed.close()
 
 
 def read_images(
@@ -132,7 +167,8 @@ def decode(
     find_damage : bool
         Also look for damage that decoders conceal (Image.damaged); JPEG needs the extra `intake`.
     keep_values : bool
-        Keep the values of grey DICOM frames and NIfTI slices beside their pixels (Image.values).
+        Keep the values of grey DICOM frames, NIfTI slices, and grey PNG and TIFF images of 16 bits beside their
+        pixels (Image.values).
 
     Raises
     ------
@@ -183,11 +219,16 @@ def _images(
     elif kind == "nifti":
         yield from nifti.decode_nifti(data, name, limits, window, keep_values)
     elif kind == "tiff":
-        for pixels, number, count in tiff.decode_tiff(data, limits):
-            yield Image(pixels, name, kind, number, frames=count)
+        for page in tiff.decode_tiff(data, limits):
+            pixels = to_pixels(page.samples)
+            values = deep_values(page.samples, page.inverted) if keep_values else None
+            pixels = 255 - pixels if page.inverted else pixels
+            yield Image(pixels, name, kind, page.number, frames=page.pages, values=values)
     else:
-        pixels = to_pixels(SINGLE_FRAME[kind](data, limits))
-        yield Image(pixels, name, kind, damaged=find_damage and kind == "jpeg" and _is_damaged_jpeg(data))
+        samples = SINGLE_FRAME[kind](data, limits)
+        values = deep_values(samples) if keep_values else None
+        damaged = find_damage and kind == "jpeg" and _is_damaged_jpeg(data)
+        yield Image(to_pixels(samples), name, kind, damaged=damaged, values=values)
 
 
 def _is_damaged_jpeg(data: bytes) -> bool:

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass
+from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple, Self
 
@@ -56,10 +57,10 @@ def finite_vector(values: Any, count: int, digits: int | None = None) -> tuple[f
     if values is None or isinstance(values, str):
         return None
     try:
-        numbers = tuple(float(value) for value in values)
+        numbers = tuple(map(float, values))
     except (TypeError, ValueError):
         return None
-    if len(numbers) != count or not all(abs(number) < FARTHEST for number in numbers):
+    if len(numbers) != count or not all(-FARTHEST < number < FARTHEST for number in numbers):
         return None
     return numbers if digits is None else tuple(round(number, digits) + 0.0 for number in numbers)
 
@@ -145,7 +146,7 @@ def slice_stacks(slices: Sequence[PlacedSlice]) -> list[SliceStack]:
         Frames of one series, in any order.
     """
     stacks = [sorted(group, key=lambda index: _last_key(slices[index])) for group in parallel_slices(slices)]
-    stacks.sort(key=lambda stack: min(_last_key(slices[index]) for index in stack))
+    stacks.sort(key=lambda stack: _last_key(slices[stack[0]]))
     ordered: list[SliceStack] = []
     for stack in stacks:
         if not _is_placed(slices[stack[0]]):
@@ -333,6 +334,7 @@ def _last_key(each: PlacedSlice) -> tuple[float, tuple[tuple[int, str], ...], in
     return instance, uid_key(each.uid), each.frame
 
 
+@lru_cache(maxsize=10_000)  # each UID of a series is compared several times
 def uid_key(uid: str) -> tuple[tuple[int, str], ...]:
     """Return a key that orders UIDs by their numbers: 1.10 follows 1.9."""
     return tuple((len(component), component) for component in uid.split("."))

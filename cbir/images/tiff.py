@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cbir.errors import UnreadableImage
-from cbir.images.bit_depth import Pixels, Samples, to_pixels
+from cbir.images.bit_depth import Samples
 from cbir.images.image import Limits
 
 SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -31,8 +31,17 @@ _SLIDE_TAGS = (
 )
 
 
-def decode_tiff(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | None, int]]:
-    """Yield the upright pixels of each page, its number from 1 (None for the only page), and the number of pages.
+class TiffPage(NamedTuple):
+    """Upright samples of a page; inverted: 0 is white. number: from 1, None for the only one of `pages`."""
+
+    samples: Samples
+    inverted: bool
+    number: int | None
+    pages: int
+
+
+def decode_tiff(data: bytes, limits: Limits) -> Iterator[TiffPage]:
+    """Yield the pages of a TIFF file.
 
     Reduced copies of another page, and masks, are no pages. `data` is the file. Raises UnreadableImage for damage
     and beyond `limits`, and the decoders' errors for damage.
@@ -50,8 +59,7 @@ def decode_tiff(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | Non
             inverted = tags.get(PHOTOMETRIC) == WHITE_IS_ZERO
         else:
             samples, inverted = _by_pillow(picture, tags), False  # Pillow inverts them itself
-        pixels = to_pixels(samples)
-        yield 255 - pixels if inverted else pixels, number if len(pages) > 1 else None, len(pages)
+        yield TiffPage(samples, inverted, number if len(pages) > 1 else None, len(pages))
 
 
 def _is_auxiliary(tags: Any) -> bool:

@@ -13,9 +13,8 @@ from cbir.images.bit_depth import Samples
 from cbir.images.image import Limits
 from cbir.images.jpeg_codecs import read_jpeg_frame
 from cbir.images.rasters import apply_orientation
-from cbir.images.suppress_logs import SILENT
 
-logging.getLogger("tifffile").setLevel(SILENT)  # our errors report damage, with file names
+logging.getLogger("tifffile").setLevel(logging.CRITICAL + 1)  # our errors report damage, with file names
 
 COLOURS = {
     PHOTOMETRIC.MINISWHITE: 1, PHOTOMETRIC.MINISBLACK: 1, PHOTOMETRIC.RGB: 3, PHOTOMETRIC.PALETTE: 1,

@@ -13,9 +13,8 @@ from cbir.errors import InvalidInput, NotEnoughMemory, UnreadableImage
 from cbir.images import Image, Limits, Region, crop, decode, read_images
 from cbir.images.bit_depth import apply_window
 from cbir.images.image import Window, Windowing
-from cbir.images.reading import is_out_of_memory, recognise_format
+from cbir.images.reading import is_out_of_memory, recognise_format, suppress_decoder_logs
 from cbir.images.scaling import encode_view, make_thumbnail, pad_resize
-from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.images.volume import Volume, VolumeGrid
 from cbir.ingest.description import DescribedFile, DescribeTask, Refusal, describe_images, with_deadline
 from cbir.ingest.frame_pixels import FramePixels

@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.images import Image, Region, check_region
+from cbir.images.bit_depth import shown_range
 from cbir.images.image import Windowing
 from cbir.images.scaled_values import ScaledValues
 from cbir.images.slice_order import SlicePlace
-
-OF_BYTES = Windowing(128.0, 256.0, 0.0, 255.0)  # of grey values that are no DICOM: all of them
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class FramePixels:
             linear=scaled.linear,
             exact=image.format == "nifti",
             photometric=default,
-            windowing=None if is_colour else image.windowing if image.values else OF_BYTES,
+            windowing=None if is_colour else image.windowing or _as_shown(scaled.numbers),
             image_width=image.width,
             image_height=image.height,
             region=region,
@@ -87,6 +86,14 @@ class FramePixels:
             frames=image.frames,
             place=image.location,
         )
+
+
+def _as_shown(numbers: NDArray[np.integer]) -> Windowing:
+    """Return the window that shows values without one of their own as `Image.pixels` does."""
+    low, high = shown_range(numbers)
+    least, greatest = (0, 255) if numbers.dtype == np.uint8 else (numbers.min(), numbers.max())
+    width = high - low + 1  # LINEAR: the first value is 0, the last 255
+    return Windowing(low + width / 2, width, float(least), float(greatest))
 
 
 def _reduced(numbers: NDArray[np.integer], side: int) -> NDArray[np.integer]:

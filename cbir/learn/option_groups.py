@@ -30,35 +30,45 @@ class RankerChoices:
         Literal["auto", "linear", "rbf"] | None,
         Option(
             help="Kernel of s-ndcg and ranking-svm. auto, the default: principal components, linear or RBF, width "
-            "and ridge tuned on left-out patients, for regression and ordinal too."
+            "and ridge tuned on left-out patients, for regression and ordinal too.",
+            hidden=True,
         ),
     ] = None
     form: Annotated[
         Literal["sigmoid", "paper"] | None,
         Option(
-            help="For s-ndcg: smooth positions between 1 and n (default), or as printed, without decorrelation."
+            help="For s-ndcg: smooth positions between 1 and n (default), or as printed, without decorrelation.",
+            hidden=True,
         ),
     ] = None
     function: Annotated[
         Literal["linear", "exponential"] | None,
-        Option(help="For s-ndcg: ranking function, linear by default."),
+        Option(help="For s-ndcg: ranking function, linear by default.", hidden=True),
     ] = None
     alpha: Annotated[
         float | None,
-        Option(help="For s-ndcg: steepness of the positions; default 12, of the form paper 0.001."),
+        Option(
+            help="For s-ndcg: steepness of the positions; default 12, of the form paper 0.001.", hidden=True
+        ),
     ] = None
     start: Annotated[
         Literal["regression", "zero"] | None,
-        Option(help="For s-ndcg: start of the ascent, ridge regression on 2^grade - 1 (default) or zero."),
+        Option(
+            help="For s-ndcg: start of the ascent, ridge regression on 2^grade - 1 (default) or zero.",
+            hidden=True,
+        ),
     ] = None
     steps: Annotated[
         int | None,
-        Option(min=0, help="For s-ndcg: most steps of the ascent, default 30; 0: the start itself."),
+        Option(
+            min=0, help="For s-ndcg: most steps of the ascent, default 30; 0: the start itself.", hidden=True
+        ),
     ] = None
     rate: Annotated[
         float | None,
         Option(
-            help="Length of a step of s-ndcg, default 0.05; learning rate of cnn without an encoder, 0.002."
+            help="Length of a step of s-ndcg, default 0.05; learning rate of cnn without an encoder, 0.002.",
+            hidden=True,
         ),
     ] = None
     c: Annotated[
@@ -66,24 +76,27 @@ class RankerChoices:
         Option(
             "--c",
             help="C of ranking-svm, default 0.01; of regression with --kernel rbf or linear (an SVR), 1.",
+            hidden=True,
         ),
     ] = None
     loss: Annotated[
         str | None,
         Option(
             help="For ranking-svm: squared-hinge (default) or hinge, as in the paper. For cnn without an encoder: "
-            "ranknet (default), s-ndcg or sodeep-spearman."
+            "ranknet (default), s-ndcg or sodeep-spearman.",
+            hidden=True,
         ),
     ] = None
     classifier: Annotated[
         Literal["svm", "lda"] | None,
-        Option(help="For classification: SVM (default) or linear discriminant analysis."),
+        Option(help="For classification: SVM (default) or linear discriminant analysis.", hidden=True),
     ] = None
     training_list_size: Annotated[
         str | None,
         Option(
             help="Images per list in training, or all: default 100 for s-ndcg and adarank, all for ranking-svm "
-            "and rankboost."
+            "and rankboost.",
+            hidden=True,
         ),
     ] = None
     encoder: Annotated[
@@ -95,14 +108,21 @@ class RankerChoices:
         ),
     ] = None
     fine_tune: Annotated[
-        int | None, Option(min=1, max=100, help="For cnn: last blocks of the encoder to train, default 5.")
+        int | None,
+        Option(min=1, max=100, help="For cnn: last blocks of the encoder to train, default 5.", hidden=True),
     ] = None
     epochs: Annotated[
         int | None,
-        Option(min=1, max=1000, help="For cnn: passes through the images, default 5, without an encoder 15."),
+        Option(
+            min=1,
+            max=1000,
+            help="For cnn: passes through the images, default 5, without an encoder 15.",
+            hidden=True,
+        ),
     ] = None
     mirror: Annotated[
-        bool, Option("--mirror", help="For cnn: learn from mirror images too, and average over both.")
+        bool,
+        Option("--mirror", help="For cnn: learn from mirror images too, and average over both.", hidden=True),
     ] = False
     window: Annotated[
         str | None,
@@ -111,6 +131,7 @@ class RankerChoices:
             help="For cnn: part of the images that the network sees: whole, middle-rows, middle-columns, centre, "
             "upper, lower, or several with commas, one for each network in turn; auto, the default: the part that "
             "grades left-out patients best before any training, and for a second network the whole.",
+            hidden=True,
         ),
     ] = None
     networks: Annotated[
@@ -119,6 +140,7 @@ class RankerChoices:
             min=1,
             max=20,
             help="For cnn: networks whose mean is the score, default 1, each with a seed of its own.",
+            hidden=True,
         ),
     ] = None
     side: Annotated[
@@ -127,6 +149,7 @@ class RankerChoices:
             min=32,
             max=2048,
             help="For cnn with an encoder: side in pixels of the pictures that windows are cut from, default 320.",
+            hidden=True,
         ),
     ] = None
 

@@ -1,14 +1,11 @@
 """Registry of re-rankers: a new one is a class in this package and a line in RERANKERS.
 
-The package can be called: `cbir.rerank(query_vectors, gallery_vectors, "eprf")` is `cbir.rerank_vectors`, whose help
-has the parameters: `help(cbir.rerank_vectors)`.
+The package can be called: `cbir.rerank(query_vectors, gallery_vectors, "eprf")` is `cbir.rerank_vectors`.
 """
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from types import ModuleType
 from typing import Any
 
 from cbir.errors import InvalidInput
@@ -21,6 +18,7 @@ from cbir.rerank.parameters import PRESET
 from cbir.rerank.pearson import Pearson
 from cbir.rerank.reranker import Reranked, Reranker
 from cbir.rerank.simple_rerankers import AlphaQueryExpansion, NoReranking, PostRetrievalClustering
+from cbir.system.callable_package import make_callable
 from cbir.system.remedies import did_you_mean
 
 __all__ = ["Reranked", "Reranker", "get", "get_tuned", "names", "reranker_class", "resolve_name"]
@@ -39,16 +37,14 @@ RERANKERS: tuple[type[Reranker], ...] = (
     KReciprocal,
     AlphaQueryExpansion,
 )
-AUTO = Diffusion.name  # without a collection, which may have another choice: `read_choice`
+AUTO = DiffusionEprf.name  # without a collection, which may have another choice: `read_choice`
 
-# Relevance that flows far, beside mutual neighbours; the nearest image stays first. bench/results/auto_choice.md
-MUTUAL = {"damping": 0.97, "tail": 1.0, "mutual": 4.0, "sure": 1.0}
-OF_HUANG2012 = {**MUTUAL, "sure": 0.85}  # first answers of huang2012 gain: 3 points of P@1 and more
+OF_HUANG2012 = {"sure": 0.85}  # first answers of huang2012 gain: 3 points of P@1 and more
 # Compared on labelled images. On a draw the first wins.
 CANDIDATES: tuple[tuple[str, Mapping[str, float]], ...] = (
-    ("diffusion", MUTUAL),
-    ("diffusion", OF_HUANG2012),
     ("diffusion-eprf", {}),
+    ("diffusion-eprf", OF_HUANG2012),
+    ("diffusion", {"damping": 0.97, "tail": 1.0, "mutual": 4.0, "sure": 1.0}),
     ("diffusion", {}),
     ("diffusion", {"damping": 0.97, "tail": 1.0, "sure": 1.0}),
     ("none", {}),
@@ -110,16 +106,7 @@ def get_tuned(name: str, tuned: Mapping[str, Any], parameters: Mapping[str, Any]
     return get(name, **(shared | own | dict(parameters)))
 
 
-class _CallablePackage(ModuleType):
-    """Lets the name of the package be the name of its main function too."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from cbir.rerank.ranked import rerank_vectors
-
-        return rerank_vectors(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _CallablePackage
+make_callable(__name__, "cbir.rerank.ranked:rerank_vectors")
 
 
 @dataclass(frozen=True)
@@ -190,7 +177,7 @@ def default_choice(descriptor: str) -> AutoChoice:
     """
     if descriptor in LOSING:
         return AutoChoice(NoReranking.name, f"no method gains with {descriptor} alone")
-    parameters = OF_HUANG2012 if descriptor == "huang2012" else MUTUAL
+    parameters = OF_HUANG2012 if descriptor == "huang2012" else {}
     return AutoChoice(
-        Diffusion.name, "the best in general; methods were not compared on labelled images", parameters
+        DiffusionEprf.name, "the best in general; methods were not compared on labelled images", parameters
     )

@@ -102,7 +102,7 @@ class DiffusionEprf(Diffusion):
     K: int = parameter(100, 0, 1000, "images whose score is updated")
     N: int = with_default(Eprf, "N", 100)
     lam: float = with_default(Eprf, "lam", 0.3)
-    P: int = parameter(15, 1, 100, "images that are positive examples as far as there is evidence for them")
+    P: int = parameter(5, 1, 100, "images that are positive examples as far as there is evidence for them")
     T: int = parameter(2, 1, 100, "SVMs")
     M: int = parameter(500, 1, 10_000, "best images that the SVMs score")
     C: float = with_default(Eprf, "C", 0.1)

@@ -254,7 +254,8 @@ def rerank_vectors(
     gallery_vectors : (n, d) array_like
         Finite numbers, converted to float32.
     method : str
-        Name of a re-ranker (`cbir.rerank.names()`), "none" for the order of the distances, or "auto".
+        "auto", or a re-ranker (`cbir.rerank.names()`): "none" (the order of the distances), "diffusion", "pearson",
+        "eprf", "nsu-eprf", "svm-eprf", "fuzzy-eprf", "diffusion-eprf", "pc", "nprf", "k-reciprocal" or "aqe".
     k : int, optional
         Results of each query, at least 1; all n by default.
     **parameters

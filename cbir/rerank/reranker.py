@@ -49,9 +49,11 @@ class Reranker(ParameterSet):
 
     A subclass sets `name` (as users type it), `title` and `description` (as the search page shows them), declares
     its parameters with `parameter(...)`, and implements `__call__`. It may set `depth`, `grid` (values that
-    comparisons try) and `svm_grid` (values of C and gamma that `cbir collection tune` tries).
+    comparisons try) and `svm_grid` (values of C and gamma that `cbir collection tune` tries). Whoever changes the
+    scores of a method raises its `version`: tables of results name the versions that they were measured with.
     """
 
+    version: ClassVar[int] = 1
     name: ClassVar[str]
     title: ClassVar[str]
     description: ClassVar[str]

@@ -1,8 +1,6 @@
 """The one query path, for command line, HTTP and evaluation: image or image id in, ranked answer out."""
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cbir.search.answer import Answer, Grouping, QueryFacts, RerankFacts
@@ -22,6 +20,7 @@ from cbir.search.search_models import (
     image_links,
     record_links,
 )
+from cbir.system.callable_package import make_callable
 
 if TYPE_CHECKING:
     from cbir.descriptors.descriptor import QueryImage, describe_query, select_frame
@@ -57,11 +56,4 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(MODULES[name]), name)
 
 
-class _NotAFunction(ModuleType):
-    """Says how to search where this package is taken for a function."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError("cbir.search is a package; a collection searches: cbir.open(FOLDER).search(IMAGE)")
-
-
-sys.modules[__name__].__class__ = _NotAFunction
+make_callable(__name__, "cbir.api.collection_search:search")

@@ -1,9 +1,10 @@
 """Options that several commands share."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
+from typer import Context, Option
 
 from cbir.errors import InvalidInput
 from cbir.store.collection_address import collection_folder
@@ -12,7 +13,13 @@ from cbir.system.addresses import is_collection_address
 if TYPE_CHECKING:
     from cbir.store import Collection
 
+DESCRIPTORS = (
+    "descriptor, encoder, folder of a trained embedding, or NETWORK+DESCRIPTOR"  # what --profile takes
+)
+
 FOLDER_OR_ADDRESS = "FOLDER|ADDRESS"  # of a collection, read by `collection_folder`
+
+COLLECTION_VARIABLE = "CBIR_COLLECTION"
 
 
 def _of_collection(more: str = "") -> Any:
@@ -20,13 +27,36 @@ def _of_collection(more: str = "") -> Any:
     return Option(
         "--collection",
         parser=collection_folder,
-        envvar="CBIR_COLLECTION",
+        envvar=COLLECTION_VARIABLE,
         metavar=FOLDER_OR_ADDRESS,
         help=f"Folder of the collection, or its address in PostgreSQL{more}.",
     )
 
 
+def _or_collection_of_variable(context: Context, folders: list[Path]) -> list[Path]:
+    """Return the collection that the variable names where no option names any."""
+    if not folders and not context.resilient_parsing:
+        if name := os.environ.get(COLLECTION_VARIABLE):
+            return [collection_folder(name)]
+        context.fail(f"Missing option '--collection' (env var: '{COLLECTION_VARIABLE}').")
+    return folders
+
+
 Folder = Annotated[Path, _of_collection()]
+OptionalFolder = Annotated[Path | None, _of_collection()]
+ServedFolders = Annotated[
+    list[Path],
+    Option(
+        "--collection",
+        parser=collection_folder,
+        default_factory=list,
+        callback=_or_collection_of_variable,
+        show_default=False,
+        metavar=FOLDER_OR_ADDRESS,
+        help="Folder, alias, or address in PostgreSQL of a collection; requests use its name. Repeatable. "
+        f"Without it, {COLLECTION_VARIABLE} names the only one.",
+    ),
+]
 CreatedFolder = Annotated[Path, _of_collection("; created if it does not exist")]
 FindText = Annotated[
     bool,
@@ -36,15 +66,20 @@ FindText = Annotated[
     ),
 ]
 Frame = Annotated[int | None, Option(help="Frame of a multi-frame file, from 1.")]
-Rerank = Annotated[str | None, Option(help="Re-ranker: auto, none, eprf, ...; an unknown name lists all.")]
+Rerank = Annotated[
+    str | None,
+    Option(metavar="METHOD", help="Re-ranker: auto, none, eprf, ...; an unknown name lists all."),
+]
 Parameter = Annotated[
-    list[str] | None, Option(help="NAME=VALUE of a re-ranker's parameter, for example P=9. Repeatable.")
+    list[str] | None,
+    Option(metavar="NAME=VALUE", help="Parameter of a re-ranker, for example P=9. Repeatable."),
 ]
 Where = Annotated[
     list[str] | None,
     Option(
+        metavar="CONDITION",
         help="Only images with this label, as modality=CT; also != < <= > >=, KEY? and !KEY?. Repeatable: all must "
-        "hold, of several values of one key any."
+        "hold, of several values of one key any.",
     ),
 ]
 
@@ -54,8 +89,8 @@ TrainingFolder = Annotated[
     Path, Option(help="Folder for model, report and checkpoint; an interrupted training continues there.")
 ]
 Side = Annotated[int, Option(min=32, max=1024, help="Side in pixels that images are scaled to.")]
-Augment = Annotated[bool, Option(help="Rotate, shift and brighten training images slightly.")]
-SaveEvery = Annotated[float, Option(help="Seconds between checkpoints.")]
+Augment = Annotated[bool, Option(help="Rotate, shift and brighten training images slightly.", hidden=True)]
+SaveEvery = Annotated[float, Option(help="Seconds between checkpoints.", hidden=True)]
 Seed = Annotated[int, Option(help="Random seed of the split and of training.")]
 Threads = Annotated[int, Option(min=0, help="CPU threads; 0: all.")]
 Device = Annotated[str, Option("--device", help="cpu or cuda.")]
@@ -64,26 +99,42 @@ Device = Annotated[str, Option("--device", help="cpu or cuda.")]
 Sorter = Annotated[
     str | None,
     Option(
-        help="Sorter of the sodeep losses: pairwise, handcrafted, lstm, cnn, or what `cbir train sorter` wrote."
+        help="Sorter of the sodeep losses: pairwise, handcrafted, lstm, cnn, or what `cbir train sorter` wrote.",
+        hidden=True,
     ),
 ]
-TuneSorter = Annotated[bool, Option("--tune-sorter", help="Train the sorter too; otherwise it is frozen.")]
+TuneSorter = Annotated[
+    bool, Option("--tune-sorter", help="Train the sorter too; otherwise it is frozen.", hidden=True)
+]
 Form = Annotated[
     str | None,
-    Option(help="Form of sodeep-map: ranks (the paper's eq. 7), precision, log; of s-ndcg: sigmoid, paper."),
+    Option(
+        help="Form of sodeep-map: ranks (the paper's eq. 7), precision, log; of s-ndcg: sigmoid, paper.",
+        hidden=True,
+    ),
 ]
 Margin = Annotated[
-    float | None, Option(help="Margin of sodeep-recall, in ranks; of triplet and contrastive, in distances.")
+    float | None,
+    Option(
+        help="Margin of sodeep-recall, in ranks; of triplet and contrastive in distances, of partial-auc in scores.",
+        hidden=True,
+    ),
 ]
 Temperature = Annotated[
-    float | None, Option(help="Width of the sigmoids of smooth-ap, or of the sorter pairwise.")
+    float | None,
+    Option(
+        help="Width of the sigmoids of smooth-ap, roadmap, recall-at-k and the sorter pairwise; divisor of the "
+        "logits of supcon and rank-n-contrast; lambda of partial-auc.",
+        hidden=True,
+    ),
 ]
-Alpha = Annotated[float | None, Option(help="Steepness of s-ndcg.")]
-Gamma = Annotated[float | None, Option(help="Focus of focal; 0 is cross-entropy.")]
+Alpha = Annotated[float | None, Option(help="Steepness of s-ndcg.", hidden=True)]
+Gamma = Annotated[float | None, Option(help="Focus of focal; 0 is cross-entropy.", hidden=True)]
 Parallel = Annotated[
-    str | None, Option(help="Loss on single scores, added in the first epochs: l1 or soft-margin.")
+    str | None,
+    Option(help="Loss on single scores, added in the first epochs: l1 or soft-margin.", hidden=True),
 ]
-ParallelEpochs = Annotated[int, Option(min=1, help="Epochs with the --parallel loss.")]
+ParallelEpochs = Annotated[int, Option(min=1, help="Epochs with the --parallel loss.", hidden=True)]
 
 
 def folder_only(text: str) -> Path:

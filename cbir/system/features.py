@@ -39,7 +39,7 @@ class Feature:
     check_settings: function that raises InvalidInput if the service must not start with these settings.
     jobs: a `JobKind` by its name.
     search_hook: a `SearchHook`, which changes searches of requests and their answers.
-    checks: what `cbir state verify` also reads, by name: a function of the settings that returns the problems.
+    checks: what `cbir admin state verify` also reads, by name: a function of the settings that returns the problems.
     tables: modules that add tables to `service.state.schema.tables`.
     eraser: function that removes a patient from what the feature has stored, with the parameters of
     `erase_elsewhere`; raises if it cannot.

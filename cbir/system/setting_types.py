@@ -94,7 +94,8 @@ class RemoteSite(BaseModel):
             text = ""
         if not TOKEN.fullmatch(text):
             raise InvalidInput(
-                f"token_file {self.token_file} does not hold a token; write the output of `cbir token create` to it"
+                f"token_file {self.token_file} does not hold a token; write the output of "
+                "`cbir admin token create` to it"
             )
         return text
 

@@ -52,10 +52,14 @@ def crawl_dicomweb(
     since: Annotated[str, typer.Option(help="Only studies of this day (YYYYMMDD) and later.")] = "",
     until: Annotated[str, typer.Option(help="Only studies of this day (YYYYMMDD) and earlier.")] = "",
     watch: Annotated[bool, typer.Option(help="Keep running, and add new studies as they come.")] = False,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two checks, with --watch.")] = 60.0,
+    every: Annotated[
+        float, typer.Option(min=0.1, help="Seconds between two checks, with --watch.", hidden=True)
+    ] = 60.0,
     changes: Annotated[
         str | None,
-        typer.Option(help="Orthanc's own address: --watch reads stable studies from its /changes."),
+        typer.Option(
+            help="Orthanc's own address: --watch reads stable studies from its /changes.", hidden=True
+        ),
     ] = None,
     compare: Annotated[
         bool,
@@ -65,29 +69,35 @@ def crawl_dicomweb(
     ] = False,
     apply: Annotated[
         bool,
-        typer.Option(help="With --compare: follow the archive, deletions included, instead of listing only."),
+        typer.Option(
+            help="With --compare: follow the archive, deletions included, instead of listing only.",
+            hidden=True,
+        ),
     ] = False,
     pixels: Annotated[
         bool,
         typer.Option(
             "--pixels/--no-pixels",
             help="With --compare: fetch all images; without, only those of studies that have another patient now.",
+            hidden=True,
         ),
     ] = True,
     qido_prefix: Annotated[
-        str | None, typer.Option(help="Path after URL for QIDO-RS, if there is one.")
+        str | None, typer.Option(help="Path after URL for QIDO-RS, if there is one.", hidden=True)
     ] = None,
     wado_prefix: Annotated[
-        str | None, typer.Option(help="Path after URL for WADO-RS, if there is one.")
+        str | None, typer.Option(help="Path after URL for WADO-RS, if there is one.", hidden=True)
     ] = None,
     header: Annotated[
-        list[str] | None, typer.Option(help="'Name: value', sent with every request. Repeatable.")
+        list[str] | None,
+        typer.Option(help="'Name: value', sent with every request. Repeatable.", hidden=True),
     ] = None,
     authority: Annotated[
-        Path | None, typer.Option(help="PEM file of the authority that signed the archive's certificate.")
+        Path | None,
+        typer.Option(help="PEM file of the authority that signed the archive's certificate.", hidden=True),
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(help="PEM file with the client's certificate and key.")
+        Path | None, typer.Option(help="PEM file with the client's certificate and key.", hidden=True)
     ] = None,
     frames: command_parts.FramesOption = "all",
     burned_in: command_parts.BurnedInOption = None,

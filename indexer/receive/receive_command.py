@@ -55,13 +55,16 @@ def receive(
     associations: Associations = 8,
     per_address: Annotated[
         int | None,
-        typer.Option(min=1, max=256, help="Associations of one address. [default: 3/4 of all, at least 2]"),
+        typer.Option(
+            min=1, max=256, help="Associations of one address. [default: 3/4 of all, at least 2]", hidden=True
+        ),
     ] = None,
     commitment: Annotated[
         list[str] | None,
         typer.Option(
             help="Where a peer listens for storage commitment reports. Repeatable. [default: on its association]",
             metavar="AETITLE=HOST:PORT",
+            hidden=True,
         ),
     ] = None,
     tls_certificate: Annotated[
@@ -76,7 +79,7 @@ def receive(
     burned_in: command_parts.BurnedInOption = None,
     secondary_captures: command_parts.SecondaryCapturesOption = True,
     study_dates: command_parts.StudyDatesOption = "drop",
-    most_megabytes: Annotated[int, typer.Option(min=1, help="Largest instance, in MiB.")] = 512,
+    most_megabytes: Annotated[int, typer.Option(min=1, help="Largest instance, in MiB.", hidden=True)] = 512,
     jobs: command_parts.JobsOption = None,
     profile: command_parts.ProfileOption = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`cbir audit-log`: check that no line of the audit log was changed or removed."""
+"""`cbir admin audit-log`: check that no line of the audit log was changed or removed."""
 
 import re
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 File = Annotated[
     Path | None,
-    typer.Option("--file", help="Audit log file [that of the settings]."),
+    typer.Option("--file", help="Audit log file. [default: that of the settings]"),
 ]
 
 
@@ -38,7 +38,9 @@ def verify(
     ] = 1,
     head: Annotated[
         list[str] | None,
-        typer.Option(help="A line that `cbir audit-log head` printed earlier; it must be there. Repeatable."),
+        typer.Option(
+            help="A line that `cbir admin audit-log head` printed earlier; it must be there. Repeatable."
+        ),
     ] = None,
 ) -> None:
     """Report every changed, removed, added or reordered line, and files that do not belong; then exit with 1."""
@@ -66,7 +68,8 @@ def show_head(file: File = None) -> None:
 @app.command("export")
 def export_lines(
     since: Annotated[
-        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="First day, UTC, as in 2030-01-31 [all].")
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="First day, UTC, as in 2030-01-31. [default: all]"),
     ] = None,
 ) -> None:
     """Print the lines of an audit log in state_database, as a file has them."""
@@ -96,5 +99,5 @@ def _parse_head(text: str) -> "ChainHead":
 
     match = HEAD.fullmatch(text.strip())
     if not match:
-        raise InvalidInput(f"--head {text!r}: expected NUMBER:HASH, as `cbir audit-log head` prints it")
+        raise InvalidInput(f"--head {text!r}: expected NUMBER:HASH, as `cbir admin audit-log head` prints it")
     return ChainHead(int(match[1]), match[2])

@@ -231,10 +231,10 @@ def _check_tokens(settings: Settings, database: StateDatabase) -> None:
         return
     place = "state_database" if database.shared else settings.state_folder
     in_file = database.shared and (settings.state_folder / FILE).exists()
-    copying = f", or copy those of {FILE} with `cbir state copy --only-tokens`" if in_file else ""
+    copying = f", or copy those of {FILE} with `cbir admin state copy --only-tokens`" if in_file else ""
     raise InvalidInput(
         f"{_reason(settings)} tokens are needed, and {place} has no valid one; "
-        f"create one with `cbir token create --scope admin`{copying}"
+        f"create one with `cbir admin token create --scope admin`{copying}"
     )
 
 

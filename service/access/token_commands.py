@@ -1,4 +1,4 @@
-"""`cbir token`: create, list and revoke access tokens of the service."""
+"""`cbir admin token`: create, list and revoke access tokens of the service."""
 
 import json
 from datetime import UTC, datetime
@@ -57,7 +57,7 @@ def list_tokens(
         return
     echo(
         "\n".join(map(_line, tokens))
-        or "There are no tokens; create one with `cbir token create --scope search`."
+        or "There are no tokens; create one with `cbir admin token create --scope search`."
     )
 
 

@@ -203,7 +203,7 @@ class TokenStorage(ABC):
         """
         with self._changing() as tokens:
             if token_id not in tokens:
-                raise NotFound(f"there is no token {token_id!r}; `cbir token list` shows all tokens")
+                raise NotFound(f"there is no token {token_id!r}; `cbir admin token list` shows all tokens")
             made_ids = made_tokens(tokens, token_id) if with_made else ()
             revoked_ids = [token_id, *(name for name in made_ids if not tokens[name].revoked)]
             now = datetime.now(UTC).replace(microsecond=0)

@@ -236,7 +236,7 @@ def copy_tokens(source: TokenStore, database: StateDatabase) -> int:
         if tokens and read_tokens(connection):
             raise InvalidInput(
                 "state_database has tokens already, so those of tokens.json are not copied; "
-                "`cbir token list` shows them, and `cbir token create` adds others"
+                "`cbir admin token list` shows them, and `cbir admin token create` adds others"
             )
         for token in tokens:
             add_token(connection, _row(token))

@@ -177,4 +177,4 @@ class SettingInfo(BaseModel):
 class SettingList(BaseModel):
     """The settings in force."""
 
-    items: list[SettingInfo] = Field(description="Settings in the order of `cbir config`.")
+    items: list[SettingInfo] = Field(description="Settings in the order of `cbir admin config`.")

@@ -75,7 +75,7 @@ job_workers = Table(
 EXPIRY_MS = 15_000  # after which a worker that has not been heard of is gone
 MAX_JOBS = 500  # jobs
 NO_WORKER = (
-    "a worker: none is running; start `cbir worker`, or a service with the setting job_workers above 0"
+    "a worker: none is running; start `cbir admin worker`, or a service with the setting job_workers above 0"
 )
 RETRY = (
     "a pause before the next attempt: another program is writing to the collection, "

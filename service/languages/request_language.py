@@ -72,6 +72,11 @@ def current_language() -> Language:
     return language
 
 
+def use_english() -> None:
+    """Answer the current request in English, without a choice of languages: with a page that is not translated."""
+    g.language, g.offered_languages = languages()[ENGLISH], []
+
+
 def gettext(message: str, **values: object) -> str:
     """Return `message` in the language of the request, with `values` in the places that it names: `%(name)s`."""
     return _lookup(message) % values
@@ -132,7 +137,7 @@ def _for_templates() -> dict[str, object]:
     language = current_language()
     return {
         "language": language,
-        "languages": list(languages().values()),
+        "languages": g.get("offered_languages", list(languages().values())),
         "catalogue": None if language.tag == ENGLISH else address_of(language.tag),
         "address_in": _address_in,
     }

@@ -5,6 +5,7 @@ from flask import Blueprint, render_template
 from cbir.system.access_rights import Scope
 from service.access.auth import access_control
 from service.collections.app_state import current_state
+from service.languages import use_english
 
 blueprint = Blueprint("admin_page", __name__)
 
@@ -12,6 +13,7 @@ blueprint = Blueprint("admin_page", __name__)
 @blueprint.get("/admin")
 def show_admin() -> str:
     """Show the page; its script loads what it shows."""
+    use_english()
     return render_template(
         "admin.html",
         scopes=list(Scope),

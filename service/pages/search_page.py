@@ -1,13 +1,11 @@
 """Search page: choose an image and see similar ones."""
 
-from http import HTTPStatus
 from typing import Any
 
 import numpy as np
-from flask import Blueprint, render_template, request
+from flask import Blueprint
 
 from cbir import rerank
-from cbir.errors import NotFound
 from cbir.rerank.parameters import PAPER, PRESET
 from cbir.rerank.several_examples import takes_several_examples
 from cbir.search import MAX_TEXT, Searcher, can_search_by_text
@@ -16,10 +14,9 @@ from cbir.store import Record
 from cbir.store.snapshot.derived_files import has_cells
 from service.access.caller import actor_name
 from service.collections.app_state import current_state
-from service.http.problems import NotReady
 from service.languages import gettext
 from service.pages import error_pages, picture_routes
-from service.pages.error_pages import unavailable_page
+from service.pages.collection_page import ShownCollection, collection_page
 from service.pages.page_parts import facts_of_features, label_filters_of
 
 blueprint = Blueprint("pages", __name__)
@@ -31,30 +28,18 @@ EXAMPLES = 3  # images of the collection on the start page
 
 
 @blueprint.get("/")
-def index() -> tuple[str, HTTPStatus]:
-    """Show the search page of a collection, or the reason why it is unavailable."""
-    state = current_state()
-    names = state.visible_names()
-    try:
-        handle = state.handle(request.args.get("collection"))
-        searcher = handle.searcher()
-    except (NotFound, NotReady) as error:
-        return unavailable_page(error)
+@collection_page
+def index(current: ShownCollection) -> str:
+    """Show the search page of a collection."""
+    handle, searcher = current.handle, current.searcher
     collection = searcher.collection
-    facts = _facts(searcher, state.settings) | {
+    facts = _facts(searcher, current_state().settings) | {
         "caller": actor_name(),
         "collection": handle.name,
         "images": len(collection) if handle.is_indexed else len(collection.view()),
         "examples": _examples(searcher, handle.is_indexed),
     }
-    page = render_template(
-        "index.html",
-        collection=handle.name,
-        collections=names,
-        collection_arg=handle.name if len(names) > 1 else None,
-        facts=facts,
-    )
-    return page, HTTPStatus.OK
+    return current.render("index.html", facts=facts)
 
 
 def _facts(searcher: Searcher, settings: Settings) -> dict[str, Any]:

@@ -38,7 +38,7 @@ LIBRARIES = ("numpy", "faiss-cpu", "onnxruntime", "pydicom", "SQLAlchemy", "Flas
 PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]*@")  # in an address
 
 blueprint = Blueprint("admin", __name__, url_prefix="/v1/admin")
-DEFAULT_LIFETIME = timedelta(days=90)  # as of `cbir token create`
+DEFAULT_LIFETIME = timedelta(days=90)  # as of `cbir admin token create`
 TokenId = Annotated[
     str, Field(description="Id of the token, field `token_id` of the list.", examples=[TOKEN_ID])
 ]
@@ -212,11 +212,13 @@ def post_token() -> Response:
     """Create a token and show it once.
 
     No token can give away more than it has: one that expires cannot create one that outlives it; its administrator
-    does so with `cbir token create` on the server. A service that needs no tokens creates none.
+    does so with `cbir admin token create` on the server. A service that needs no tokens creates none.
     """
     control, body = access_control(), json_body(TokenRequest)
     if not control.required:
-        raise NotAllowed("this service needs no tokens; create one with `cbir token create` on the server")
+        raise NotAllowed(
+            "this service needs no tokens; create one with `cbir admin token create` on the server"
+        )
     try:
         expires = _expiry(body.expires)
         token, text = control.tokens.create(
@@ -272,7 +274,9 @@ def _expiry(text: str | None) -> datetime | None:
         return min(limit or default, default).replace(microsecond=0)
     expires = parse_expiry(text, now)
     if limit and (expires is None or expires > limit):
-        raise InvalidInput(f"expires: a token {until}; `cbir token create` on the server can create others")
+        raise InvalidInput(
+            f"expires: a token {until}; `cbir admin token create` on the server can create others"
+        )
     return expires
 
 

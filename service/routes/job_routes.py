@@ -67,8 +67,9 @@ def get_jobs() -> Response:
 def post_job() -> Response:
     """Index a folder of the server.
 
-    It must be below one of the setting `index_roots`. Any service or `cbir worker` with the same state database that
-    has the collection and the folder runs the job, the oldest first. The header `Location` is the address of the job.
+    It must be below one of the setting `index_roots`. Any service or `cbir admin worker` with the same state database
+    that has the collection and the folder runs the job, the oldest first. The header `Location` is the address of the
+    job.
     """
     state, body = current_state(), json_body(JobRequest)
     handle = state.handle(body.collection)

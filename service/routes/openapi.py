@@ -108,7 +108,7 @@ def build_openapi(app: Flask) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "Created by `cbir token create`; without tokens: loopback only.",
+                    "description": "Created by `cbir admin token create`; without tokens: loopback only.",
                 }
             },
         },

@@ -1,4 +1,4 @@
-"""`cbir serve` and `cbir worker`."""
+"""`cbir serve` and `cbir admin worker`."""
 
 import signal
 import socket
@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cbir import settings
-from cbir.search.command_options import FOLDER_OR_ADDRESS
+from cbir.search import command_options as options
 from cbir.settings import Settings
-from cbir.store.collection_address import collection_folder
 from cbir.system.console import StageLines, echo
 
 if TYPE_CHECKING:
@@ -21,19 +20,16 @@ if TYPE_CHECKING:
 
 
 def serve(
-    collection: Annotated[
-        list[Path],
-        typer.Option(
-            parser=collection_folder,
-            metavar=FOLDER_OR_ADDRESS,
-            help="Folder, alias, or address in PostgreSQL of a collection; requests use its name. Repeatable.",
-        ),
-    ],
-    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")] = None,
+    collection: options.ServedFolders,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on, 0 for a free one. [default: 8000]")
+    ] = None,
     server: Annotated[
         Literal["gunicorn", "waitress"] | None,
-        typer.Option(help="HTTP server [gunicorn; waitress on systems without fork, such as Windows]."),
+        typer.Option(
+            help="HTTP server. [default: gunicorn; waitress on systems without fork, such as Windows]"
+        ),
     ] = None,
 ) -> None:
     """Serve collections over HTTP, as an API and as web pages; on this machine only, unless tokens exist."""
@@ -104,14 +100,7 @@ STOP_SECONDS = 30.0  # for jobs to end in order; then they are killed, and go on
 
 
 def run_worker(
-    collection: Annotated[
-        list[Path],
-        typer.Option(
-            parser=collection_folder,
-            metavar=FOLDER_OR_ADDRESS,
-            help="Folder, alias, or address in PostgreSQL of a collection, as of the service. Repeatable.",
-        ),
-    ],
+    collection: options.ServedFolders,
     count: Annotated[int, typer.Option(min=1, help="Jobs to run at a time.")] = 1,
 ) -> None:
     """Run jobs that services with the same state database have accepted, until Ctrl-C or SIGTERM."""

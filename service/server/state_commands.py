@@ -1,4 +1,4 @@
-"""`cbir state`: check the state of the service, and move it to PostgreSQL."""
+"""`cbir admin state`: check the state of the service, and move it to PostgreSQL."""
 
 from typing import Annotated
 

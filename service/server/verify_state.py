@@ -13,7 +13,7 @@ from service.access.shared_audit import SharedAuditLines
 from service.access.token_stores import open_tokens
 from service.state.database import StateDatabase, open_state
 
-MAX_FAULTS = 20  # of the audit log; `cbir audit-log verify` counts all
+MAX_FAULTS = 20  # of the audit log; `cbir admin audit-log verify` counts all
 
 
 def verify_state(settings: Settings, first: int = 1, progress: Callable[[str], object] = str) -> list[str]:
@@ -79,7 +79,7 @@ def _audit_problems(settings: Settings, database: StateDatabase, first: int) -> 
 def _faults(report: ChainReport) -> list[str]:
     lines = [f"audit log: {fault}" for fault in report.faults[:MAX_FAULTS]]
     more = len(report.faults) - MAX_FAULTS
-    return [*lines, f"audit log: {more} more; see `cbir audit-log verify`"] if more > 0 else lines
+    return [*lines, f"audit log: {more} more; see `cbir admin audit-log verify`"] if more > 0 else lines
 
 
 def _checks_of_features(settings: Settings) -> Iterator[tuple[str, Callable[[], list[str]]]]:

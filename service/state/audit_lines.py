@@ -91,7 +91,7 @@ def add_lines(connection: Connection, texts: list[str], time: int, state: Stored
     except IntegrityError as error:
         raise StateUnavailable(
             f"the table {lines.name} has a line {first} or later, which no service has written; "
-            "`cbir audit-log verify` says more"
+            "`cbir admin audit-log verify` says more"
         ) from error
 
 

@@ -154,7 +154,7 @@ class SqliteFile:
         """Raise StateUnavailable if the file is missing or empty, though tables were created in it."""
         if problem := self._loss():
             way = "" if self._remains else f"delete {self._made.name} to "
-            command = " by `cbir state verify --accept`" if self._remains else ""
+            command = " by `cbir admin state verify --accept`" if self._remains else ""
             raise StateUnavailable(
                 f"{problem}; {COPY_HELPS}, or {way}start without the saved cases, cohorts, jobs and logins{command}"
             )
@@ -180,7 +180,7 @@ class SqliteFile:
         """Raise StateUnavailable if SQLite would drop changes when it opens the file."""
         if problem := log_problem(self.file):
             raise StateUnavailable(
-                f"{problem}; {COPY_HELPS}, or keep what is before it with `cbir state verify --accept`"
+                f"{problem}; {COPY_HELPS}, or keep what is before it with `cbir admin state verify --accept`"
             )
 
     def accept_loss(self) -> str | None:
@@ -235,7 +235,7 @@ class SqliteFile:
             else:
                 lines.append(
                     f"rows of the table {name} in {self.file} are not what was written; {COPY_HELPS}, or keep them "
-                    "as they are with `cbir state verify --accept`"
+                    "as they are with `cbir admin state verify --accept`"
                 )
         return lines
 

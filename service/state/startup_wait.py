@@ -1,4 +1,4 @@
-"""Waiting of `cbir serve` and `cbir worker` for a database server that does not answer while they start."""
+"""Waiting of `cbir serve` and `cbir admin worker` for a database server that does not answer while they start."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -2,22 +2,13 @@
 
 const PARAMS = ["collection", "image", "region", "anywhere", "rerank", "parameters", "k", "where", "group_by", "own", "said", "view"];
 
+const withValue = (pairs) => pairs.filter(([name, value]) => PARAMS.includes(name) && value);
+
 /** Read the search from the current address; absent parameters are missing. */
-export function read() {
-  const query = new URLSearchParams(location.search);
-  const params = {};
-  for (const name of PARAMS) {
-    if (query.get(name)) params[name] = query.get(name);
-  }
-  return params;
-}
+export const read = () => Object.fromEntries(withValue([...new URLSearchParams(location.search)]));
 
 /** Build the address of a search, relative to the page. */
 export function write(params) {
-  const query = new URLSearchParams();
-  for (const name of PARAMS) {
-    if (params[name]) query.set(name, params[name]);
-  }
-  const text = query.toString();
+  const text = new URLSearchParams(withValue(PARAMS.map((name) => [name, params[name]]))).toString();
   return text ? `?${text}` : location.pathname;
 }

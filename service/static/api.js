@@ -1,6 +1,6 @@
 // Requests to the service.
 
-import { session } from "./login/page_session.js";
+import { session } from "./login/session.js";
 import { problemText } from "./problem_texts.js";
 import { tr } from "./translate.js";
 

@@ -18,8 +18,3 @@ export function membersOf(hit, results) {
   const more = found.length && found.length < MAX_SIZE ? found[0].group.more : 0;
   return { members, group: { ...hit.group, more } };
 }
-
-/** All shown results in their order, members after the best one of their group. */
-export function withMembers(results) {
-  return results.flatMap((hit) => [hit, ...(hit.members ?? [])]);
-}

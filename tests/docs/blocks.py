@@ -18,7 +18,9 @@ FENCE = re.compile(
 INSTALL = re.compile(
     r"(git clone |cd cbir$|python3 -m venv |\. \.venv/bin/activate$|(\.venv/bin/)?pip install |make demo)"
 )
-SERVER = re.compile(r"(\w+=\S+ +)*(cbir serve|cbir annotate serve|cbir receive|make demo)\b")
+SERVER = re.compile(
+    r"(\w+=\S+ +)*(cbir serve|cbir annotate serve|cbir receive|make demo|/usr/sbin/Orthanc)\b"
+)
 
 
 class Block(NamedTuple):

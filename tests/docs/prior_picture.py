@@ -8,7 +8,8 @@ from playwright import sync_api
 from pydicom import dcmread
 from pydicom.uid import generate_uid
 
-from tests.e2e.conftest import CHROMIUM, PATIENCE_MS
+from tests.chromium import CHROMIUM
+from tests.e2e.conftest import PATIENCE_MS
 from tests.service.conftest import cbir, serving
 
 SCREEN = sync_api.ViewportSize(width=1280, height=800)
@@ -40,7 +41,7 @@ def _write_visits(files: Path) -> str:
 def take_priors(work: Path) -> bytes:
     """Return a screenshot of the search page with the other studies of the patient of a radiograph."""
     files, collection = work / "radiographs", work / "collection"
-    cbir("phantoms", files, "--count", str(IMAGES), "--format", "dicom")
+    cbir("dataset", "phantoms", files, "--count", str(IMAGES), "--format", "dicom")
     study = _write_visits(files)
     cbir("index", files, "--collection", collection)
     with serving(collection, CBIR_VIEWER_LINK=VIEWER) as served, sync_api.sync_playwright() as playwright:

@@ -7,13 +7,14 @@ import shlex
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 from tests.docs.blocks import INSTALL, SERVER, Block, statements
 
 INTERPRETER = Path(__file__).with_name("interpreter.py")
-READY = re.compile(r"Ctrl-C|receiving as ")  # what servers print once they answer
+READY = re.compile(r"Ctrl-C|receiving as |Orthanc has started")  # what servers print once they answer
 POLL_SECONDS = 0.05
 
 
@@ -33,15 +34,23 @@ class Reader:
     environment : variables of the processes
     installs : False leaves out lines that install something
     seconds : limit of a block of commands, and of the start of a server
+    within : command that runs both inside something, such as a network namespace
     """
 
     def __init__(
-        self, folder: Path, scratch: Path, environment: dict[str, str], *, installs: bool, seconds: float
+        self,
+        folder: Path,
+        scratch: Path,
+        environment: dict[str, str],
+        *,
+        installs: bool,
+        seconds: float,
+        within: Sequence[str] = (),
     ) -> None:
-        self._scratch, self._installs, self._seconds = scratch, installs, seconds
+        self._scratch, self._installs, self._seconds, self._within = scratch, installs, seconds, within
         self._output = (scratch / "output").open("w+b")
         self._shell = subprocess.Popen(
-            ["bash", "--norc", "-e", "-o", "pipefail"],
+            [*within, "bash", "--norc", "-e", "-o", "pipefail"],
             stdin=subprocess.PIPE,
             stdout=self._output,
             stderr=self._output,
@@ -107,6 +116,7 @@ class Reader:
 
     def _start_server(self, statement: str) -> None:
         log = self._scratch / f"server{len(self._logs)}"
+        log.touch()  # the shell makes it behind our back, maybe after the first look
         self._logs.append(log)
         command = statement.rstrip().removesuffix("&")
         self._run_shell(f"{{ {command}\n}} > {shlex.quote(str(log))} 2>&1 &\n")
@@ -129,7 +139,8 @@ class Reader:
         if self._python is None:
             folder, environment = self._state()
             self._python = subprocess.Popen(
-                ["env", "python3", str(INTERPRETER)],  # env looks for python3 in the PATH of the shell
+                # env looks for python3 in the PATH of the shell
+                [*self._within, "env", "python3", str(INTERPRETER)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._output,

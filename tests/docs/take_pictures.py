@@ -13,11 +13,12 @@ import pytest
 from PIL import Image, ImageDraw
 from playwright import sync_api
 
+from tests.chromium import CHROMIUM
 from tests.docs.blocks import ROOT
 from tests.docs.prior_picture import take_priors
 from tests.docs.privacy_picture import take_privacy
 from tests.e2e.browsing import choose, until, until_viewers
-from tests.e2e.conftest import CHROMIUM, PATIENCE_MS
+from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.judging import annotating, introduce
 from tests.e2e.ohif import viewing, write_files
 from tests.service.conftest import cbir, serving
@@ -157,7 +158,7 @@ SCENES: dict[str, Callable[[sync_api.Page, Path], None]] = {
 def take_scenes(names: list[str], work: Path) -> None:
     """Take pictures of the pages of one service."""
     files, collection = work / "radiographs", work / "collection"
-    cbir("phantoms", files, "--count", str(IMAGES + 1))
+    cbir("dataset", "phantoms", files, "--count", str(IMAGES + 1))
     query = sorted(files.glob("*.png"))[-1].rename(work / "query.png")
     cbir("index", files, "--labels", files / "manifest.csv", "--collection", collection)
     cbir("collection", "map", "--collection", collection)
@@ -165,6 +166,7 @@ def take_scenes(names: list[str], work: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CBIR_STATE_FOLDER", state)
         cbir(
+            "evaluate",
             "study",
             "create",
             STUDY,
@@ -205,7 +207,7 @@ def take_ohif(work: Path) -> None:
 def take_annotation(work: Path) -> None:
     """Take the picture of the annotation page with reference images."""
     files, collection = work / "lenses", work / "lens-collection"
-    cbir("phantoms", files, "--count", "60", "--slit-lamp")
+    cbir("dataset", "phantoms", files, "--count", "60", "--slit-lamp")
     cbir("index", files, "--labels", files / "manifest.csv", "--collection", collection)
     options = [
         "--question",

@@ -12,7 +12,7 @@ import yaml
 from playwright.sync_api import Page, Request, sync_playwright
 
 from docs_site.source_pages import ROOT, rewrite_links
-from tests.e2e.conftest import CHROMIUM
+from tests.chromium import CHROMIUM
 
 LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\s(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
 

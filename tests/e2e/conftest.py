@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
+from tests.cbir.store.index.conftest import milvus, vector_server
+from tests.chromium import CHROMIUM, MISSING
 from tests.service.conftest import Served, index_once, pictures, serving
 
-CHROMIUM = Path("/usr/bin/chromium")
 PATIENCE_MS = 60_000  # the machine may be busy
 sync_api.expect.set_options(timeout=PATIENCE_MS)
 
-__all__ = ["pictures"]  # fixture of the service's tests, used here too
+__all__ = ["milvus", "pictures", "vector_server"]  # fixtures of other tests, used here too
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +31,7 @@ def served(indexed: Path) -> Iterator[Served]:
 @pytest.fixture(scope="package")
 def browser() -> Iterator[sync_api.Browser]:
     if not CHROMIUM.exists():
-        pytest.skip(f"there is no {CHROMIUM}; `apt-get install chromium` brings it")
+        pytest.skip(MISSING)
     with sync_api.sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
         yield launched

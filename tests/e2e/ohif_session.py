@@ -9,7 +9,8 @@ from typing import Any
 
 from playwright import sync_api
 
-from tests.e2e.conftest import CHROMIUM, PATIENCE_MS
+from tests.chromium import CHROMIUM
+from tests.e2e.conftest import PATIENCE_MS
 
 SCREEN = sync_api.ViewportSize(width=1440, height=900)
 SOFTWARE_GL = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]

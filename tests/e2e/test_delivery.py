@@ -164,7 +164,7 @@ def test_a_service_for_others_is_prepared_with_a_token(
     assert prepare().returncode == 0
     without = prepare(CBIR_TLS_CERTIFICATE="/tls/chain.pem")
     assert without.returncode == 1
-    assert "cbir token create" in without.stderr
+    assert "cbir admin token create" in without.stderr
     TokenStore(tmp_path / "data" / "state").create([Scope.search])
     assert prepare(CBIR_TLS_CERTIFICATE="/tls/chain.pem").returncode == 0
 

@@ -58,7 +58,7 @@ def beside(viewer: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CBIR_STATE_FOLDER", str(folder / "state"))
-        token = cbir("token", "create", "--scope", "search").split()[-1]
+        token = cbir("admin", "token", "create", "--scope", "search").split()[-1]
     query = {"study": ct[0].StudyInstanceUID, "level": "instance"}
     with serving(collection, **environment) as running:
         yield running, f"/similar?{urlencode(query)}", token

@@ -49,7 +49,7 @@ def environment(system: str, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 def indexed(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A collection of phantoms, indexed in two processes."""
     folder = tmp_path_factory.mktemp("images")
-    run(environment, "phantoms", folder / "images", "--count", 12, "--size", 64)
+    run(environment, "dataset", "phantoms", folder / "images", "--count", 12, "--size", 64)
     collection = folder / "collection"
     sources = ("--labels", folder / "images" / "manifest.csv", "--profile", "huang2012", "--jobs", 2)
     printed = run(environment, "index", folder / "images", "--collection", collection, *sources)
@@ -110,7 +110,7 @@ def test_one_writer_at_a_time(environment: dict[str, str], indexed: Path) -> Non
 
 
 def test_serve_with_tokens_and_an_audit_log(environment: dict[str, str], indexed: Path, system: str) -> None:
-    token = run(environment, "token", "create", "--scope", "search").split()[-1]
+    token = run(environment, "admin", "token", "create", "--scope", "search").split()[-1]
     picture = indexed.with_name("images") / "phantom-000000.png"
     with served(environment | {"CBIR_REQUIRE_TOKENS": "true"}, indexed) as (address, process):
         files = {"image": picture.read_bytes()}
@@ -123,4 +123,4 @@ def test_serve_with_tokens_and_an_audit_log(environment: dict[str, str], indexed
         _, log = process.communicate(timeout=300)
     assert process.returncode == 0
     assert ("waitress serves" in log) == (system == "windows")
-    assert "unbroken" in run(environment, "audit-log", "verify")
+    assert "unbroken" in run(environment, "admin", "audit-log", "verify")

@@ -15,12 +15,9 @@ from cbir.store.collection_address import collection_folder
 from cbir.store.index.open_index import open_index
 from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
-from tests.cbir.store.index.conftest import milvus, vector_server
 from tests.service import wards
 from tests.service.conftest import command
 from tests.service.wards import HIDDEN, VISIBLE, Ward
-
-__all__ = ["milvus", "vector_server"]  # fixtures of other tests, used here too
 
 FEW = 4  # candidates; a search for more results reads as many as it is asked for
 ALL = 1000  # results, more than there are images

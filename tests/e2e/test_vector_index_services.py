@@ -16,12 +16,9 @@ from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.collection_address import collection_folder
 from cbir.store.index.open_index import open_index
-from tests.cbir.store.index.conftest import milvus, vector_server
 from tests.e2e.test_postgresql_services import add, client_of, eventually, find_same
 from tests.postgresql_server import PostgresqlServer
-from tests.service.conftest import command, pictures, serving
-
-__all__ = ["milvus", "pictures", "vector_server"]  # fixtures of other tests, used here too
+from tests.service.conftest import command, serving
 
 FEW = 5  # candidates: fewer than images, so that searches use the index
 FOLLOWED = 120.0  # seconds within which a deleted image leaves the index

@@ -146,7 +146,7 @@ def test_the_environment_names_the_collection(
     monkeypatch.setenv("CBIR_COLLECTION", str(tmp_path / "named"))
     call("index", images, *TAMURA)
     assert "none over the collection" in call("search", images / "0.png", "--rerank", "none")[0]
-    call("config")
+    call("admin", "config")
 
 
 def test_a_search_without_results_says_why(images: Path, tmp_path: Path) -> None:

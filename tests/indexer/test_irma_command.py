@@ -1,4 +1,4 @@
-"""`cbir evaluate irma`: made-up releases from zip to error score."""
+"""`cbir irma evaluate`: made-up releases from zip to error score."""
 
 import json
 import shutil

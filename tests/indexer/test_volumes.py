@@ -101,8 +101,10 @@ def test_reports_leave_volumes_out(indexed: tuple[Path, str], tmp_path: Path) ->
         image_id = next(record.image_id for _, record in collection.iterate())
     written = ("--collection", indexed[0], "--out", tmp_path / "report.dcm")
     with pytest.raises(InvalidInput, match="is no DICOM image, so there is no study"):
-        CliRunner().invoke(app, ["report", f"id:{image_id}", *map(str, written)], catch_exceptions=False)
+        CliRunner().invoke(
+            app, ["search", "--report", f"id:{image_id}", *map(str, written)], catch_exceptions=False
+        )
     scan = get_testdata_file("CT_small.dcm", download=False)
     with pytest.raises(InvalidInput, match="no DICOM image is left to report"):
-        CliRunner().invoke(app, ["report", str(scan), *map(str, written)], catch_exceptions=False)
+        CliRunner().invoke(app, ["search", "--report", str(scan), *map(str, written)], catch_exceptions=False)
     assert not (tmp_path / "report.dcm").exists()

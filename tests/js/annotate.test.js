@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { ItemQueue, keyOf } from "./static/annotate/item_queue.js";
 import { changeRequest, choices, filterParameters, withdrawnNames } from "./static/annotate/review/decisions.js";
-import { TASKS } from "./static/annotate/tasks.js";
+import { TASKS } from "./static/annotate/item_queue.js";
 
 const item = (...ids) => ({ ids });
 const keys = (queue) => [queue.current, ...queue.following].map((one) => one && keyOf(one));

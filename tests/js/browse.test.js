@@ -4,7 +4,7 @@ import { test } from "node:test";
 import * as conditions from "./static/browse/conditions.js";
 import { movedPosition, visibleTiles } from "./static/browse/grid_window.js";
 import { ImagePages } from "./static/browse/image_pages.js";
-import { Selection } from "./static/browse/selection.js";
+import { Selection } from "./static/browse/image_pages.js";
 
 test("an address has the whole state, and gives it back", () => {
   const state = { where: ["a=b & c", "grade>=1"], sort: "-label:grade", view: "images", study: "", series: "", others: { key: "label", hits: "ab,cd" } };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { curvePoints, foundAfter } from "./static/cohorts/curve.js";
+import { curvePoints, foundAfter } from "./static/cohorts/judgements.js";
 import { asList, filled, judged, stepped } from "./static/cohorts/judgements.js";
 
 const ids = ["a", "b", "c"];

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { BATCH, batchOf, Explanations } from "./static/explain/explanations.js";
+import { BATCH, batchOf, Explanations, partsOf } from "./static/explain/explanations.js";
 import { heatColour, heatPixels, heatRange, strongestEdges } from "./static/explain/paint.js";
-import { partsOf } from "./static/explain/parts.js";
 
 test("weak matches are not coloured, better ones are more opaque", () => {
   const range = { least: 0.3, most: 1 };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { membersOf, nextSize, withMembers } from "./static/group_members.js";
+import { membersOf, nextSize } from "./static/group_members.js";
 
 const hit = (image_id, key, more, rank = 3) => ({ image_id, rank, group: { key, more } });
 
@@ -24,9 +24,4 @@ test("nothing more is offered when the group is not found or an answer is full",
   assert.deepEqual(membersOf(hit("a", "P", 7), []), { members: [], group: { key: "P", more: 0 } });
   const full = Array.from({ length: 100 }, (_, index) => hit(String(index), "P", 9));
   assert.equal(membersOf(hit("0", "P", 50), full).group.more, 0);
-});
-
-test("members follow the best result of their group", () => {
-  const first = { ...hit("a", "P", 0), members: [hit("b", "P", 0)] };
-  assert.deepEqual(withMembers([first, hit("c", "Q", 0)]).map(({ image_id }) => image_id), ["a", "b", "c"]);
 });

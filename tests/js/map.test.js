@@ -4,7 +4,7 @@ import { test } from "node:test";
 import * as cameras from "./static/map/camera.js";
 import { mapAddress, readArea, writeArea } from "./static/map/area.js";
 import { groupImages, PALE, stylePoints } from "./static/map/groups.js";
-import { isKept, pictureSize, transformOf } from "./static/map/kept_picture.js";
+import { isKept, pictureSize, transformOf } from "./static/map/camera.js";
 import { counted, meeting, ordered } from "./static/map/matching.js";
 import { isInside, PointGrid } from "./static/map/point_grid.js";
 

@@ -10,6 +10,8 @@ globalThis.localStorage = new Proxy(
 globalThis.document = {
   getElementById: () => ({ dataset: { facts: '{"id": "1f", "name": "knees"}' } }),
   querySelector: () => null,
+  createComment() {},
+  createTreeWalker() {},
   documentElement: {},
 };
 const { Outbox } = await import("./static/annotate/outbox.js");

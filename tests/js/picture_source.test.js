@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-globalThis.document = { getElementById: () => null, querySelector: () => null, documentElement: { lang: "en" } };
+globalThis.document = { getElementById: () => null, querySelector: () => null, createComment() {}, createTreeWalker() {}, documentElement: { lang: "en" } };
 globalThis.createImageBitmap = async () => ({ width: 2, height: 1 });
-const { keepValues, loadPicture } = await import("./static/viewer/picture_source.js");
+const { imageFacts, keepValues, loadPicture } = await import("./static/viewer/picture_source.js");
 
 const facts = (linear) => ({ type: "uint8", width: 2, height: 1, image_width: 2, image_height: 1, slope: 1, intercept: 0, unit: "", inverted: false, linear, exact: false, window: { center: 1, width: 2 }, least: 0, greatest: 2, spacing: null, modality: "MR", frames: 1 });
 
@@ -21,4 +21,16 @@ test("a file with a curve of its own is shown by it, also with the values of its
     assert.equal(Boolean(picture.bitmap), !linear);
     assert.deepEqual(requests, asked);
   }
+});
+
+test("facts of a picture come from its headers", () => {
+  const headers = new Headers({ "Image-Size": "30,20", "Image-Window": "40,400", "Image-Values": "-1,9", "Image-Frames": "3", "Image-Spacing": "0.5,0.7" });
+  assert.deepEqual(imageFacts(headers), {
+    size: { width: 30, height: 20 },
+    windowing: { window: [40, 400], values: [-1, 9] },
+    frames: 3,
+    spacing: { rows: 0.5, columns: 0.7 },
+    modality: "",
+  });
+  assert.deepEqual(imageFacts(new Headers()), { size: null, windowing: null, frames: 1, spacing: null, modality: "" });
 });

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-import { Session } from "./static/login/session.js";
+globalThis.document = { querySelector: () => null, createComment() {}, createTreeWalker() {} };
+const { Session } = await import("./static/login/session.js");
 
 let sent; // [address, value of X-CSRF-Token]
 let valid; // the value that the service accepts

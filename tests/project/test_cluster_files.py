@@ -14,7 +14,7 @@ import yaml
 from cbir import settings
 from cbir.settings import Settings
 from cbir.system.addresses import validate_collection_address
-from cbir.system.lazy_commands import EXAMPLES
+from cbir.system.command_texts import EXAMPLES
 from tests.project.dockerfile import DOCKERFILE, ROOT, lines
 from tests.project.test_container import extras
 
@@ -153,8 +153,8 @@ def commands_of(compose: dict[str, Any], manifests: dict[Any, Any]) -> list[list
 
 def test_commands_and_collections_exist(compose: dict[str, Any], manifests: dict[Any, Any]) -> None:
     addresses = []
-    for command, option, address in commands_of(compose, manifests):
-        assert any(name.split()[0] == command for name in EXAMPLES)
+    for *command, option, address in commands_of(compose, manifests):
+        assert any(name.split()[: len(command)] == command for name in EXAMPLES)
         assert option == "--collection"
         assert validate_collection_address(address)
         addresses.append(address)
@@ -251,4 +251,5 @@ def test_variables_are_settings() -> None:
         for variable in re.findall(r"\bCBIR_[A-Z0-9_]+", file.read_text())
     }
     assert "CBIR_TLS_KEY" in named
-    assert named.keys() - known - {*settings.OTHER_VARIABLES} == {"CBIR_LISTEN"}, "of compose"
+    of_commands = {"CBIR_CONFIG", "CBIR_COLLECTION", "CBIR_DICOMWEB_USER", "CBIR_DICOMWEB_PASSWORD"}
+    assert named.keys() - known == {*of_commands, "CBIR_LISTEN"}, "read by commands, and by compose"

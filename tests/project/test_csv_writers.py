@@ -8,7 +8,7 @@ READ_BACK = {
     "cbir/evaluation/datasets/irma/phantom_release.py": "labels of drawn images, for cbir.evaluation.datasets.irma",
     "cbir/descriptors/lens_files.py": "outlines, read by the same module",
     "cbir/evaluation/datasets/dataset_manifests.py": "for cbir index --labels, which needs the paths",
-    "service/features/usage/replay_log.py": "for cbir usage replay; names of collections, profiles, methods",
+    "service/features/usage/replay_log.py": "for cbir evaluate replay; names of collections, profiles, methods",
     "cbir/learn/training/embedding_folder.py": "split.csv for cbir index --labels; history.csv has numbers alone",
 }
 

@@ -354,7 +354,9 @@ def test_over_the_network(indexed: Path, tokens: TokenStore, ids: list[str]) -> 
         # gunicorn on its own believes this header when it comes from this machine
         forged = {"X-Forwarded-Proto": "https", "Origin": f"https://localhost:{running.port}"}
         problem(httpx.post(f"{running.address}/v1/search", headers=headers | forged), 403)
-        assert command("token", "revoke", token.token_id, CBIR_STATE_FOLDER=tokens.file.parent)[0] == 0
+        assert (
+            command("admin", "token", "revoke", token.token_id, CBIR_STATE_FOLDER=tokens.file.parent)[0] == 0
+        )
         problem(httpx.get(path, headers=headers), 401)
         assert text not in running.stop()[1]
 

@@ -12,13 +12,10 @@ from playwright import sync_api
 from playwright.sync_api import expect
 
 from service.access.token_stores import Scope, TokenStore
+from tests.chromium import CHROMIUM, MISSING
 from tests.service.conftest import Served, serving
 
-CHROMIUM = Path("/usr/bin/chromium")
-
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM.exists(), reason=f"there is no {CHROMIUM}; `apt-get install chromium` brings it"
-)
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=MISSING)
 
 
 @pytest.fixture(scope="module")

@@ -142,7 +142,7 @@ def test_collections_of_other_callers(ward: Ward) -> None:
 
 def test_a_filter_does_not_go_with_adding_or_deleting(tmp_path: Path) -> None:
     state = {"CBIR_STATE_FOLDER": str(tmp_path)}
-    create = ["token", "create", "--collection", "hand", "--where", "site=A", "--scope"]
+    create = ["admin", "token", "create", "--collection", "hand", "--where", "site=A", "--scope"]
     for scope in ("ingest", "admin"):
         refused = CliRunner().invoke(commands, [*create, scope], env=state)
         assert refused.exit_code != 0
@@ -150,12 +150,12 @@ def test_a_filter_does_not_go_with_adding_or_deleting(tmp_path: Path) -> None:
     for wrong in ("site", "severity>=high", "severity<inf", "=x"):
         assert (
             CliRunner()
-            .invoke(commands, ["token", "create", "--scope", "search", "--where", wrong], env=state)
+            .invoke(commands, ["admin", "token", "create", "--scope", "search", "--where", wrong], env=state)
             .exit_code
         )
     made = CliRunner().invoke(commands, [*create, "search"], env=state)
     assert made.exit_code == 0, made.output
-    listed = CliRunner().invoke(commands, ["token", "list"], env=state).output
+    listed = CliRunner().invoke(commands, ["admin", "token", "list"], env=state).output
     assert "[collection hand, where site=A]" in listed
     file = tmp_path / "tokens.json"
     file.write_text(file.read_text().replace('"search"', '"admin"'))

@@ -63,13 +63,13 @@ def refusal(**options: Any) -> str:
 def test_other_addresses_only_with_tokens(host: str, tmp_path: Path, certificate: tuple[Path, Path]) -> None:
     tls = {"tls_certificate": certificate[0], "tls_key": certificate[1]}
     options: dict[str, Any] = {"host": host, "state_folder": tmp_path, "allowed_hosts": NAMES, **tls}
-    assert "cbir token create" in refusal(**options)
+    assert "cbir admin token create" in refusal(**options)
     tokens = TokenStore(tmp_path)
     token, _ = tokens.create([Scope.search])
     check_startup(settings.load(**options))
     assert "require_tokens" in refusal(**options | {"require_tokens": False})
     tokens.revoke(token.token_id)
-    assert "cbir token create" in refusal(**options)
+    assert "cbir admin token create" in refusal(**options)
 
 
 def test_other_addresses_only_encrypted(state: Path) -> None:
@@ -97,7 +97,7 @@ def test_loopback_needs_none_unless_configured(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
     for options in ({"require_tokens": True}, {"trusted_proxies": "127.0.0.1"}, {"allowed_hosts": NAMES}):
         assert tokens_required(settings.load(**options))
-        assert "cbir token create" in refusal(state_folder=tmp_path, **options)
+        assert "cbir admin token create" in refusal(state_folder=tmp_path, **options)
     assert not tokens_required(settings.load(require_tokens=False, trusted_proxies="127.0.0.1"))
 
 

@@ -20,8 +20,8 @@ NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    """`cbir token ...` with a state folder."""
-    return command("token", *arguments, CBIR_STATE_FOLDER=folder)
+    """`cbir admin token ...` with a state folder."""
+    return command("admin", "token", *arguments, CBIR_STATE_FOLDER=folder)
 
 
 def test_only_a_hash_is_kept(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_command(tmp_path: Path) -> None:
         tmp_path, "create", "--scope", "search", "--scope", "ingest", "--name", "PACS", "--expires", "1d"
     )
     assert code == 0, err
-    text = out.strip()  # the token alone, for TOKEN=$(cbir token create ...)
+    text = out.strip()  # the token alone, for TOKEN=$(cbir admin token create ...)
     token = TokenStore(tmp_path).find(text)
     assert token
     assert "not shown again" in err

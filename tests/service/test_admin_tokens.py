@@ -1,4 +1,4 @@
-"""Tokens over HTTP: the same as `cbir token`, and no way to more rights than the caller has."""
+"""Tokens over HTTP: the same as `cbir admin token`, and no way to more rights than the caller has."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -254,12 +254,12 @@ def test_tokens_of_a_revoked_administrator_are_listed_with_it_and_revoked(
     )
     monkeypatch.setenv("CBIR_STATE_FOLDER", str(state))
     runner = CliRunner()
-    assert f"made by token {stolen.token_id}" in runner.invoke(commands, ["token", "list"]).output
-    plain = runner.invoke(commands, ["token", "revoke", stolen.token_id])
+    assert f"made by token {stolen.token_id}" in runner.invoke(commands, ["admin", "token", "list"]).output
+    plain = runner.invoke(commands, ["admin", "token", "revoke", stolen.token_id])
     made = [first["info"]["token_id"], second["info"]["token_id"]]
     assert all(name in plain.output for name in [*made, "--with-made"])
     assert client.get("/v1/collection", headers=bearer(second["token"])).status_code == 200
-    again = runner.invoke(commands, ["token", "revoke", stolen.token_id, "--with-made"])
+    again = runner.invoke(commands, ["admin", "token", "revoke", stolen.token_id, "--with-made"])
     assert (again.exit_code, again.output.count("revoked")) == (0, 3)
     fresh = open_tokens(active, open_state(active))
     assert [fresh.all()[name].state for name in (stolen.token_id, *made, other.token_id)] == [

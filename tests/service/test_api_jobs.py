@@ -234,7 +234,7 @@ def test_jobs_are_seen_and_cancelled_at_every_service(tmp_path: Path, archive: P
     name = one.post(JOBS, json={"folder": str(archive)}).json["job"]
     (listed,) = other.get(JOBS).json["items"]
     assert (listed["job"], listed["state"], listed["attempts"]) == (name, "waiting", 0)
-    assert "cbir worker" in listed["waits_for"]
+    assert "cbir admin worker" in listed["waits_for"]
     assert other.post(f"{JOBS}/{name}/cancel").json["state"] == "cancelled"
     job = one.get(f"{JOBS}/{name}").json
     assert job["state"] == "cancelled"

@@ -334,12 +334,12 @@ def test_a_line_is_short_whatever_was_shown(tmp_path: Path) -> None:
 
 def test_the_commands(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CBIR_STATE_FOLDER", str(path.parent))
-    noted = CliRunner().invoke(commands, ["audit-log", "head"]).output.strip()
+    noted = CliRunner().invoke(commands, ["admin", "audit-log", "head"]).output.strip()
     assert noted == str(AuditFiles(path).head())
-    sound = CliRunner().invoke(commands, ["audit-log", "verify", "--head", noted])
+    sound = CliRunner().invoke(commands, ["admin", "audit-log", "verify", "--head", noted])
     assert (sound.exit_code, "10 lines, unbroken" in sound.output) == (0, True), sound.output
     path.write_text(path.read_text().replace("search", "delete", 1))
-    broken = CliRunner().invoke(commands, ["audit-log", "verify", "--file", str(path)])
+    broken = CliRunner().invoke(commands, ["admin", "audit-log", "verify", "--file", str(path)])
     assert broken.exit_code == 1
     assert "audit.jsonl:1: line 1 was changed" in broken.output
     with pytest.raises(InvalidInput, match="cannot be read"):

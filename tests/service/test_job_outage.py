@@ -1,4 +1,4 @@
-"""A job of `cbir worker` while PostgreSQL, with the collection and the state, is killed and started again."""
+"""A job of `cbir admin worker` while PostgreSQL, with the collection and the state, is killed and started again."""
 
 import time
 from collections.abc import Iterator

@@ -16,12 +16,12 @@ from service.languages.update_catalogues import extract_messages
 from tests.service.marked_texts import unmarked_in_script, unmarked_in_template
 
 SERVICE = Path(service.__file__).parent
-ENGLISH_PAGES = {"docs.html", "errors.html"}  # the reference of the API
+ENGLISH_PAGES = {"docs.html", "errors.html", "admin.html", "quality.html", "study_results.html"}
 TEMPLATES = [path for path in sorted(SERVICE.rglob("templates/*.html")) if path.name not in ENGLISH_PAGES]
 SCRIPTS = [
     path
     for path in sorted(SERVICE.rglob("static/**/*.js"))
-    if path.parent.name not in ("swagger-ui", "vendor")
+    if path.parent.name not in ("swagger-ui", "vendor", "admin", "quality")
     and path.name not in ("docs.js", "ohif.js")  # parts of other interfaces
 ]
 TAGS = ["de", "es", "fr", "zh-Hans"]
@@ -145,6 +145,17 @@ def test_a_page_in_a_language_and_its_menu(client: FlaskClient) -> None:
     assert re.search(r'href="\?lang=fr&amp;collection=x&amp;collection=y" hreflang="fr" lang="fr"', text)
     assert f'href="{address_of("de")}"' in text
     assert 'id="catalogue"' not in client.get("/?lang=en").text
+
+
+def test_pages_for_those_who_run_the_service_are_in_english(client: FlaskClient) -> None:
+    client.set_cookie("cbir-language", "de")
+    response = client.get("/admin")
+    assert '<html lang="en"' in response.text
+    assert response.headers["Content-Language"] == "en"
+    assert ">Search</a>" in response.text  # the frame of the page too, and what its scripts say
+    assert 'id="catalogue"' not in response.text
+    assert 'id="languages"' not in response.text
+    assert page(client, "/?lang=de") == "de"
 
 
 def test_texts_of_scripts_are_cached_under_their_version(client: FlaskClient) -> None:

@@ -82,7 +82,16 @@ def test_a_report_is_stored_and_read_back(network: Namespace, files: list[Path],
     with Collection(handle) as collection:
         query = next(entry for _, entry in collection.iterate() if entry.labels.get("modality") == "CT")
     before = network.get("/studies")
-    requested = (*CBIR, "report", f"id:{query.image_id}", "--collection", handle, "--exclude", "instance")
+    requested = (
+        *CBIR,
+        "search",
+        "--report",
+        f"id:{query.image_id}",
+        "--collection",
+        handle,
+        "--exclude",
+        "instance",
+    )
     reported = network.run(*requested, "--store", "--archive", ARCHIVE, "--out", tmp_path / "report.dcm")
     assert f"stored in {ARCHIVE}: 4 results" in reported
     assert sorted(network.get("/studies")) == sorted(before)  # in the study and of the patient of the query

@@ -3,7 +3,7 @@
 import gzip
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import cv2
 import httpx
 import numpy as np
 import pytest
+import tifffile
 from flask import Flask
 from flask.testing import FlaskClient
 from numpy.typing import NDArray
@@ -146,6 +147,45 @@ def test_pictures_have_bytes(client: FlaskClient, by_format: dict[str, str]) -> 
     facts, numbers = read(of_upload(client, file))
     assert np.array_equal(numbers, colour)
     assert (facts["type"], facts["photometric"], facts["window"]) == ("rgb8", "RGB", None)
+
+
+def png(pixels: NDArray[Any]) -> bytes:
+    return bytes(cv2.imencode(".png", pixels)[1])
+
+
+def tiff(pixels: NDArray[Any], **tags: Any) -> bytes:
+    file = io.BytesIO()
+    tifffile.imwrite(file, pixels, **tags)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("top", [4095, 65535])
+@pytest.mark.parametrize("write", [png, tiff])
+def test_grey_pictures_of_16_bits_keep_them(
+    client: FlaskClient, write: Callable[[NDArray[Any]], bytes], top: int
+) -> None:
+    stored = np.random.default_rng(2).integers(0, top, (64, 80), np.uint16, endpoint=True)
+    stored[0, 0], stored[0, 1] = 7, top
+    facts, numbers = read(of_upload(client, write(stored)))
+    assert (facts["type"], facts["slope"], facts["intercept"], facts["unit"]) == ("uint16", 1, 0, "")
+    assert np.array_equal(numbers, stored)
+    assert facts["window"] == {"center": (top + 1) / 2, "width": top + 1}
+    assert (facts["least"], facts["greatest"]) == (stored.min(), top)
+    shown = client.post("/v1/render", data={"image": (io.BytesIO(write(stored)), "x")}).data
+    in_window = np.rint(numbers / top * 255)  # LINEAR: center - width / 2 is 0, center + width / 2 - 1 is 255
+    assert np.array_equal(cv2.imdecode(np.frombuffer(shown, np.uint8), cv2.IMREAD_GRAYSCALE), in_window)
+
+
+def test_a_tiff_page_of_16_bits_is_signed_or_has_white_at_0(client: FlaskClient) -> None:
+    facts, numbers = read(of_upload(client, tiff(HU)))
+    low, high = np.percentile(HU, [1, 99])
+    assert np.array_equal(numbers, HU)
+    assert facts["window"]["center"] - facts["window"]["width"] / 2 == pytest.approx(low)
+    assert facts["window"]["width"] - 1 == pytest.approx(high - low)
+    stored = np.arange(64 * 64, dtype=np.uint16).reshape(64, 64)
+    facts, numbers = read(of_upload(client, tiff(stored, photometric="miniswhite")))
+    assert np.array_equal(numbers, stored)
+    assert (facts["inverted"], facts["photometric"]) == (True, "MONOCHROME1")
 
 
 def test_windows_of_dicom_and_of_volumes(

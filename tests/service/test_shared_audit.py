@@ -231,20 +231,22 @@ def test_commands_and_settings(database: StateDatabase, tmp_path: Path) -> None:
     log = open_audit_log(active, database)
     assert isinstance(log, SharedAuditLog)
     write(log, 3)
-    head = command("audit-log", "head")[1].strip()
+    head = command("admin", "audit-log", "head")[1].strip()
     assert head.startswith("3:")
-    code, out, _ = command("audit-log", "verify", "--head", head)
+    code, out, _ = command("admin", "audit-log", "verify", "--head", head)
     assert (code, f"3 lines, unbroken; the last is {head}" in out) == (0, True)
-    exported = command("audit-log", "export")[1]
+    exported = command("admin", "audit-log", "export")[1]
     assert exported.splitlines() == stored(database)
-    assert command("audit-log", "export", "--since", "2100-01-31")[1] == ""
+    assert command("admin", "audit-log", "export", "--since", "2100-01-31")[1] == ""
     with database.writing() as connection:
         connection.execute(delete(lines).where(lines.c.number == 2))
-    code, out, _ = command("audit-log", "verify")
+    code, out, _ = command("admin", "audit-log", "verify")
     assert (code, "audit_lines:3: line 3 follows line 1" in out) == (1, True)
     in_file = settings.load(require_tokens=True, audit_log=tmp_path / "audit.jsonl")
     assert not isinstance(open_audit_log(in_file, database), SharedAuditLog)
-    assert "is the file" in command("audit-log", "export", CBIR_AUDIT_LOG=tmp_path / "audit.jsonl")[2]
+    assert (
+        "is the file" in command("admin", "audit-log", "export", CBIR_AUDIT_LOG=tmp_path / "audit.jsonl")[2]
+    )
     assert open_audit_log(settings.load(), database) is None
     assert open_audit_log(settings.load(audit_log="database"), database)
 
@@ -298,4 +300,4 @@ def test_while_the_database_does_not_answer(
     lost = [line["count"] for line in written if line["action"] == NOT_WRITTEN]
     assert len(lost) == 1
     assert lost[0] >= 3
-    assert "unbroken" in command("audit-log", "verify")[1]
+    assert "unbroken" in command("admin", "audit-log", "verify")[1]

@@ -65,7 +65,7 @@ def test_a_revocation_is_seen_within_a_second(database: StateDatabase) -> None:
     found = other.find(sent)
     assert found
     assert found.state == "revoked"
-    with pytest.raises(NotFound, match="cbir token list"):
+    with pytest.raises(NotFound, match="cbir admin token list"):
         store.revoke("ffffffff")
 
 
@@ -91,13 +91,13 @@ def test_services_create_at_the_same_time(database: StateDatabase) -> None:
 
 
 def test_the_commands(database: StateDatabase) -> None:
-    sent = command("token", "create", "--scope", "search", "--name", "reading room")[1].strip()
+    sent = command("admin", "token", "create", "--scope", "search", "--name", "reading room")[1].strip()
     token = SharedTokens(database).find(sent)
     assert token
     assert token.name == "reading room"
-    (row,) = json.loads(command("token", "list", "--format", "json")[1])
+    (row,) = json.loads(command("admin", "token", "list", "--format", "json")[1])
     assert (row["token_id"], row["state"], "digest" in row) == (token.token_id, "valid", False)
-    assert "revoked" in command("token", "revoke", token.token_id)[1]
+    assert "revoked" in command("admin", "token", "revoke", token.token_id)[1]
     assert not TokenStore(settings.load().state_folder).file.exists()
 
 
@@ -141,7 +141,7 @@ def test_the_start_without_a_token_names_both_remedies(database: StateDatabase) 
     with pytest.raises(InvalidInput, match=r"state_database has no valid one; create one with `[^`]+`$"):
         check_startup(active)
     TokenStore(active.state_folder).create([Scope.search])
-    with pytest.raises(InvalidInput, match="cbir state copy --only-tokens"):
+    with pytest.raises(InvalidInput, match="cbir admin state copy --only-tokens"):
         check_startup(active)
     SharedTokens(database).create([Scope.search])
     check_startup(active)

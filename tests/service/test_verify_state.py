@@ -53,7 +53,7 @@ def problems(folder: Path) -> list[str]:
 def verify(folder: Path, *options: str) -> tuple[int, str]:
     segmentations = folder / "segmentations"
     code, out, err = command(
-        "state", "verify", *options, CBIR_STATE_FOLDER=folder, CBIR_ANNOTATION_FOLDER=segmentations
+        "admin", "state", "verify", *options, CBIR_STATE_FOLDER=folder, CBIR_ANNOTATION_FOLDER=segmentations
     )
     return code, out + err
 
@@ -312,7 +312,7 @@ def test_the_state_in_either_database_is_read(each_database: str, state: Path) -
     if each_database == "postgresql":
         with open_state(active).reading() as connection:
             assert connection.execute(select(uses)).all()
-        code, _, error = command("state", "verify", "--accept", CBIR_STATE_FOLDER=state)
+        code, _, error = command("admin", "state", "verify", "--accept", CBIR_STATE_FOLDER=state)
         assert (code, "--accept is for state.sqlite" in error) == (2, True)
 
 
@@ -338,7 +338,7 @@ def test_damage_of_the_log_of_a_killed_service_is_seen_before_it_is_dropped(full
     code, printed = verify(full)
     assert code == 1
     assert f"{log} is damaged at frame" in printed
-    assert "`cbir state verify --accept`" in printed
+    assert "`cbir admin state verify --accept`" in printed
     with pytest.raises(StateUnavailable, match="is damaged at frame"):
         load_uses(open_state(contents.state_settings(full)))
     assert log.read_bytes() == before

@@ -40,8 +40,9 @@ def run(paths: str, *arguments: str | Path) -> str:
 @pytest.mark.slow
 def test_images_are_indexed_searched_evaluated_and_deleted(paths: str, tmp_path: Path) -> None:
     scans, collection = tmp_path / "scans", tmp_path / "collection"
-    assert "Find duplicates, wrong labels" not in run(paths, "--help")  # the summary of `cbir audit`
-    run(paths, "phantoms", scans, "--count", 24)
+    assert "Learn severity from comparisons" not in run(paths, "--help")  # the summary of `cbir annotate`
+    assert "quarantine" not in run(paths, "collection", "--help")
+    run(paths, "dataset", "phantoms", scans, "--count", 24)
     run(paths, "index", scans, "--labels", scans / "manifest.csv", "--collection", collection)
     image = next(scans.glob("*.png"))
     found = run(paths, "search", image, "--collection", collection, "-k", 3, "--format", "json")
@@ -59,7 +60,7 @@ def test_images_are_indexed_searched_evaluated_and_deleted(paths: str, tmp_path:
 @pytest.mark.deep
 def test_a_model_is_trained(paths: str, tmp_path: Path) -> None:
     scans, model = tmp_path / "scans", tmp_path / "model"
-    run(paths, "phantoms", scans, "--count", 120, "--size", 96)
+    run(paths, "dataset", "phantoms", scans, "--count", 120, "--size", 96)
     small = ("--side", 32, "--backbone", "small", "--classes", 2, "--images", 2, "--epochs", 1)
     data = ("--data", scans / "manifest.csv", "--column", "anatomy")
     run(paths, "train", "embedding", *data, "--out", model, *small)

@@ -1,4 +1,4 @@
-"""`cbir worker` beside `cbir serve`: the service accepts jobs, and workers run them."""
+"""`cbir admin worker` beside `cbir serve`: the service accepts jobs, and workers run them."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ PATIENCE_SECONDS = 180
 
 @contextmanager
 def working(collection: Path | str) -> Iterator[subprocess.Popen[str]]:
-    program = [*CBIR, "worker", "--collection", str(collection)]
+    program = [*CBIR, "admin", "worker", "--collection", str(collection)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
@@ -58,7 +58,7 @@ def test_a_job_moves_from_worker_to_worker_and_loses_nothing(
         httpx.Client(base_url=served.address, timeout=60) as client,
     ):
         job = client.post("/v1/jobs", json=request).json()
-        assert "cbir worker" in job["waits_for"]
+        assert "cbir admin worker" in job["waits_for"]
         address = f"/v1/jobs/{job['job']}"
         with working(folder) as first:
             until(lambda: client.get(address).json()["done"] > 20)
@@ -106,18 +106,19 @@ def test_a_service_that_ends_hands_its_job_back(
 def test_what_a_worker_refuses(
     tmp_path: Path, indexed: Path, postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "missing" in refusal("worker", "--collection", tmp_path / "missing")
+    assert "missing" in refusal("admin", "worker", "--collection", tmp_path / "missing")
     monkeypatch.setenv(
         "CBIR_STATE_DATABASE", f"postgresql+psycopg://postgres@/nowhere?host={postgresql.folder}"
     )
-    assert "state_database" in (said := refusal("worker", "--collection", indexed))
+    assert "state_database" in (said := refusal("admin", "worker", "--collection", indexed))
     assert "does not exist" in said
 
 
 @pytest.mark.e2e
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize(
-    ("command", "begins"), [(("worker",), "Waiting for jobs"), (("serve", "--port", "0"), "The page:")]
+    ("command", "begins"),
+    [(("admin", "worker"), "Waiting for jobs"), (("serve", "--port", "0"), "The page:")],
 )
 def test_without_its_state_database_it_waits_and_begins_once_it_answers(
     indexed: Path, own_server: PostgresqlServer, command: tuple[str, ...], begins: str

@@ -66,7 +66,7 @@ def set_alias(
         Argument(
             parser=folder_only,
             metavar="FOLDER",
-            help="Folder of a collection beside the alias, to switch to [show the current].",
+            help="Folder of a collection beside the alias, to switch to. [default: show the current]",
         ),
     ] = None,
     format: Printed = OutputFormat.text,

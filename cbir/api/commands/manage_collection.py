@@ -181,10 +181,11 @@ def compact(
     collection: options.Folder,
     refit: Annotated[bool, Option(help="Fit the normalisation again, to the current images.")] = False,
     history_days: Annotated[
-        int | None, Option(min=0, help="Delete changes older than this from the history [keep all].")
+        int | None, Option(min=0, help="Delete changes older than this from the history. [default: keep all]")
     ] = None,
     deleted_days: Annotated[
-        int | None, Option(min=0, help="Let images deleted longer ago than this be added again [never].")
+        int | None,
+        Option(min=0, help="Let images deleted longer ago than this be added again. [default: never]"),
     ] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
@@ -304,7 +305,9 @@ def restore(
     ],
     at: Annotated[
         str | None,
-        Option(help="State after this change of the history, or at this time (ISO 8601, UTC) [the latest]."),
+        Option(
+            help="State after this change of the history, or at this time (ISO 8601, UTC). [default: the latest]"
+        ),
     ] = None,
     without_manifest: Annotated[
         bool, Option("--without-manifest", help="Restore also a backup that has lost its SHA256SUMS.")

@@ -42,7 +42,7 @@ def list_encoders(format: Printed = OutputFormat.text) -> None:
         table.add_row(*(str(row[column]) for column in columns))
     results_console().print(table, highlight=False)
     echo(
-        "cbir index --profile NAME, cbir describe --descriptor NAME; both also take descriptors without a network: "
+        "cbir index --profile NAME, cbir describe --profile NAME; both also take descriptors without a network: "
         + ", ".join(descriptors.names())
     )
 

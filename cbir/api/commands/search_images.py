@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from typer import Argument, Option
 
 from cbir import settings
+from cbir.api.commands.search_kinds import SearchCommand
 from cbir.api.commands.search_output import HTML, open_page, search_each, sheet_of_answer
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 EMPTY = "no results: the collection is empty, or no image fulfils the conditions; see `cbir collection info`"
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command(cls=SearchCommand)
 def search_images(
     collection: options.Folder,
     images: Annotated[
@@ -50,22 +55,35 @@ def search_images(
     rerank: options.Rerank = None,
     parameter: options.Parameter = None,
     where: options.Where = None,
-    exclude_patient: Annotated[str | None, Option(help="Leave out the images of this patient.")] = None,
+    exclude_patient: Annotated[
+        str | None, Option(help="Leave out the images of this patient.", hidden=True)
+    ] = None,
     exclude_own_study: Annotated[
-        bool, Option(help="Leave out images of the study of the query, or of its patient without one.")
+        bool,
+        Option(
+            help="Leave out images of the study of the query, or of its patient without one.", hidden=True
+        ),
     ] = False,
     frame: options.Frame = None,
-    relevant: Annotated[list[str] | None, Option(help="Id of a relevant image. Repeatable.")] = None,
-    not_relevant: Annotated[list[str] | None, Option(help="Id of an irrelevant image. Repeatable.")] = None,
-    feedback: Annotated[
-        Path | None, Option(help='JSON file of judgements: a list of {"image_id", "relevance": -1 to 1}.')
+    relevant: Annotated[
+        list[str] | None, Option(help="Id of a relevant image. Repeatable.", hidden=True)
     ] = None,
-    device: Annotated[Device | None, Option(help="cuda is faster for many queries, not for one.")] = None,
+    not_relevant: Annotated[
+        list[str] | None, Option(help="Id of an irrelevant image. Repeatable.", hidden=True)
+    ] = None,
+    feedback: Annotated[
+        Path | None,
+        Option(help='JSON file of judgements: a list of {"image_id", "relevance": -1 to 1}.', hidden=True),
+    ] = None,
+    device: Annotated[
+        Device | None, Option(help="cuda is faster for many queries, not for one.", hidden=True)
+    ] = None,
     region: Annotated[
         str | None, Option(help="Part to search with, X,Y,WIDTH,HEIGHT in pixels, as 40,60,200,120.")
     ] = None,
     window: Annotated[
-        str | None, Option(help="CENTER,WIDTH for grey DICOM files, as 40,400; --window=-600,1500.")
+        str | None,
+        Option(help="CENTER,WIDTH for grey DICOM files, as 40,400; --window=-600,1500.", hidden=True),
     ] = None,
     format: Annotated[
         Literal["table", "json", "csv", "html", "trec"],
@@ -79,24 +97,38 @@ def search_images(
             "file; IMAGE may also be a folder, or a .csv or .txt list of files. Run it again to continue."
         ),
     ] = None,
-    jobs: Annotated[int | None, Option(min=1, help="Processes, with --output. [default: cores]")] = None,
+    jobs: Annotated[
+        int | None, Option(min=1, help="Processes, with --output. [default: cores]", hidden=True)
+    ] = None,
     score_threshold: Annotated[
-        float | None, Option(help="Least score of a result; scores are relative to the query and the method.")
+        float | None,
+        Option(help="Least score of a result; scores are relative to the query and the method.", hidden=True),
     ] = None,
     max_distance: Annotated[
         float | None,
-        Option(min=0, help="Largest distance of a result; comparable between queries of a collection."),
+        Option(
+            min=0,
+            help="Largest distance of a result; comparable between queries of a collection.",
+            hidden=True,
+        ),
     ] = None,
     group_by: Annotated[
         str | None,
-        Option(help="patient, study, series or a label: at most --group-size results have the same one."),
+        Option(
+            help="patient, study, series or a label: at most --group-size results have the same one.",
+            hidden=True,
+        ),
     ] = None,
-    group_size: Annotated[int, Option(min=1, max=100, help="Most results of a group.")] = 1,
+    group_size: Annotated[int, Option(min=1, max=100, help="Most results of a group.", hidden=True)] = 1,
     anywhere: Annotated[
-        bool, Option(help="Images with something like --region anywhere; after `cbir collection regions`.")
+        bool,
+        Option(
+            help="Images with something like --region anywhere; after `cbir collection regions`.", hidden=True
+        ),
     ] = False,
     vector: Annotated[
-        Path | None, Option(help="NumPy file (.npy) with one raw vector or several, to search with.")
+        Path | None,
+        Option(help="NumPy file (.npy) with one raw vector or several, to search with.", hidden=True),
     ] = None,
 ) -> None:
     """Search for images similar to one or several, optionally with relevance feedback, or for images by text."""

@@ -1,4 +1,4 @@
-"""`cbir describe`, `cbir config` and `cbir collection labels`: commands that only show."""
+"""`cbir describe`, `cbir admin config` and `cbir collection labels`: commands that only show."""
 
 from itertools import islice
 from pathlib import Path
@@ -28,10 +28,10 @@ def describe_image(
     descriptor: Annotated[
         str,
         Option(
-            "--descriptor",
             "--profile",
-            help="One of color_layout, edge_histogram, edge_histogram_150, tamura, huang2012, an encoder, "
-            "the folder of a trained embedding, or a network and a descriptor: lite0+huang2012.",
+            "--descriptor",
+            help=f"A {options.DESCRIPTORS}. Descriptors: color_layout, edge_histogram, edge_histogram_150, tamura, "
+            "huang2012; encoders: `cbir encoder list`.",
         ),
     ] = DEFAULT_PROFILE,
     frame: Annotated[int, Option(help="Frame of a multi-frame file, from 1.", min=1)] = 1,

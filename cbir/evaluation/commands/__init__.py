@@ -1,1 +1,1 @@
-"""`cbir evaluate`, `cbir dataset`, `cbir phantoms`."""
+"""`cbir evaluate`, `cbir dataset`, `cbir irma`."""

@@ -35,7 +35,8 @@ def compare_collections(
     k: Annotated[int, Option("-k", "--k", min=1, help="Number of answers to compare.")] = 10,
     rerank: Annotated[str, Option(help="Re-ranker of both: none, auto, ...")] = "none",
     label: Annotated[
-        list[str] | None, Option(help="Label that relevant images share. Repeatable. [the most frequent]")
+        list[str] | None,
+        Option(help="Label that relevant images share. Repeatable. [default: the most frequent]"),
     ] = None,
     report: Annotated[
         Path | None, Option(help="Write an HTML report with pictures of the queries that differ most.")

@@ -156,12 +156,16 @@ def evaluate_collection(
     sample: Annotated[int | None, Option(min=1, help="Number of queries, evenly from the classes.")] = None,
     seed: Annotated[int, Option(min=0, help="Random seed of the sample and the statistics.")] = 0,
     where: options.Where = None,
-    same_patient: Annotated[bool, Option("--same-patient", help="Allow results of the patient.")] = False,
-    level: Annotated[int | None, Option(min=1, help="Smallest gain of a relevant result.")] = None,
+    same_patient: Annotated[
+        bool, Option("--same-patient", help="Allow results of the patient.", hidden=True)
+    ] = False,
+    level: Annotated[
+        int | None, Option(min=1, help="Smallest gain of a relevant result.", hidden=True)
+    ] = None,
     pictures: Annotated[bool, Option(help="Show the best and worst queries in the report.")] = True,
     jobs: Annotated[int | None, Option(min=1, help="Processes. [default: number of cores]")] = None,
     queries_where: Annotated[
-        list[str] | None, Option(help="Only queries with this label, as split=test. Repeatable.")
+        list[str] | None, Option(help="Only queries with this label, as split=test. Repeatable.", hidden=True)
     ] = None,
     run_files: Annotated[
         list[Path] | None,
@@ -170,11 +174,21 @@ def evaluate_collection(
         ),
     ] = None,
     folds: Annotated[
-        int, Option(min=0, help="Folds of the queries by patient, for mean and deviation per fold; 0: none.")
+        int,
+        Option(
+            min=0,
+            help="Folds of the queries by patient, for mean and deviation per fold; 0: none.",
+            hidden=True,
+        ),
     ] = 0,
     preset: Annotated[
         Preset | None,
-        Option(is_eager=True, callback=use_preset, help="Measures and split of a published protocol."),
+        Option(
+            is_eager=True,
+            callback=use_preset,
+            help="Measures and split of a published protocol.",
+            hidden=True,
+        ),
     ] = None,
     config: Annotated[
         Path | None,
@@ -182,6 +196,7 @@ def evaluate_collection(
             is_eager=True,
             callback=use_config,
             help="Options from a TOML or JSON file; the summary.json of a result repeats that evaluation.",
+            hidden=True,
         ),
     ] = None,
 ) -> None:

@@ -34,7 +34,7 @@ def capped_precision(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
     return np.asarray((judged.hits & counted).sum(axis=1) / counts)
 
 
-ROUNDING = 1e-9  # 0.3 of 10 relevant images are 3, though 0.3 * 10 > 3 in floating point
+ROUNDING = 1e-9  # 0.28 of 25 relevant images are 7, though 0.28 * 25 > 7 in floating point
 
 
 def interpolated_precision(judged: JudgedBlock, recalls: Sequence[float]) -> NDArray[np.float64]:

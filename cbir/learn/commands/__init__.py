@@ -1,1 +1,1 @@
-"""`cbir train`, `cbir rank`, `cbir grade`."""
+"""`cbir train`, `cbir grade`."""

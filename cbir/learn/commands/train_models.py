@@ -12,6 +12,7 @@ from cbir.search import command_options as options
 from cbir.system.console import StageBars, StageLines, echo
 from cbir.system.device import resolve_device
 from cbir.system.device_failure import device_failures
+from cbir.system.lazy_commands import LazyCommands
 from cbir.system.remedies import install_command
 
 
@@ -44,11 +45,12 @@ def train_embedding_command(
         str,
         Option(
             help="Loss: multi-similarity, sodeep-map, sodeep-spearman, sodeep-recall, triplet, contrastive, "
-            "smooth-ap, cross-entropy, focal, ordinal (for grades), ranknet, ..."
+            "smooth-ap, supcon, roadmap, recall-at-k, cross-entropy, focal, ordinal, corn or rank-n-contrast (for "
+            "grades), ranknet, ..."
         ),
     ] = "multi-similarity",
     choices: LossChoices,
-    p: Annotated[float | None, Option(help="Power of toprank, 1 to inf.")] = None,
+    p: Annotated[float | None, Option(help="Power of toprank, 1 to inf.", hidden=True)] = None,
     backbone: Annotated[
         str,
         Option(
@@ -69,38 +71,48 @@ def train_embedding_command(
         float,
         Option(
             help="With --encoder: share of a vector that training leaves as it was, from 0 to below 1; "
-            "more of it suits classes that were not trained on."
+            "more of it suits classes that were not trained on.",
+            hidden=True,
         ),
     ] = 0.7,
     fine_tune: Annotated[
         int,
         Option(
-            min=0, help="With --encoder: last blocks of its network to train after the head; Lite0 has 16."
+            min=0,
+            help="With --encoder: last blocks of its network to train after the head; Lite0 has 16.",
+            hidden=True,
         ),
     ] = 0,
-    fine_tune_epochs: Annotated[int, Option(min=1, help="Passes over the images for --fine-tune.")] = 3,
+    fine_tune_epochs: Annotated[
+        int, Option(min=1, help="Passes over the images for --fine-tune.", hidden=True)
+    ] = 3,
     fine_tune_rate: Annotated[
-        float, Option(help="Peak learning rate of the head for --fine-tune; blocks: a fifth.")
+        float, Option(help="Peak learning rate of the head for --fine-tune; blocks: a fifth.", hidden=True)
     ] = 5e-4,
-    pooling: Annotated[str, Option(help="Pooling: gem or average.")] = "gem",
-    dimensions: Annotated[int, Option(min=2, max=4096, help="Embedding dimension.")] = 128,
+    pooling: Annotated[str, Option(help="Pooling: gem or average.", hidden=True)] = "gem",
+    dimensions: Annotated[int, Option(min=2, max=4096, help="Embedding dimension.", hidden=True)] = 128,
     side: options.Side = 64,
     epochs: Annotated[
         int | None,
         Option(min=1, help="Largest number of passes over the images; default 40, with --encoder 5."),
     ] = None,
-    patience: Annotated[int, Option(help="Epochs without a better validation mAP before the end.")] = 15,
-    classes: Annotated[int, Option(min=2, help="Classes per batch.")] = 16,
-    images: Annotated[int, Option(min=2, help="Images per class in a batch.")] = 8,
+    patience: Annotated[
+        int, Option(help="Epochs without a better validation mAP before the end.", hidden=True)
+    ] = 15,
+    classes: Annotated[int, Option(min=2, help="Classes per batch.", hidden=True)] = 16,
+    images: Annotated[int, Option(min=2, help="Images per class in a batch.", hidden=True)] = 8,
     rate: Annotated[
         float | None,
         Option(
-            help="Peak learning rate of AdamW, which falls along a cosine; default 0.002, with --encoder 0.001."
+            help="Peak learning rate of AdamW, which falls along a cosine; default 0.002, with --encoder 0.001.",
+            hidden=True,
         ),
     ] = None,
-    weight_decay: Annotated[float, Option(help="Weight decay of AdamW.")] = 1e-4,
+    weight_decay: Annotated[float, Option(help="Weight decay of AdamW.", hidden=True)] = 1e-4,
     augment: options.Augment = True,
-    mirror: Annotated[bool, Option(help="Mirror images too; only if left and right look alike.")] = False,
+    mirror: Annotated[
+        bool, Option(help="Mirror images too; only if left and right look alike.", hidden=True)
+    ] = False,
     seed: options.Seed = 0,
     save_every: options.SaveEvery = 60.0,
     threads: options.Threads = 0,
@@ -170,15 +182,16 @@ def train_ranker_command(
         Option(
             "--method",
             "--loss",
-            help="Loss: toprank, pos-at-top, cross-entropy, focal, rank-svm, top-push, sodeep-map, sodeep-recall, "
-            "sodeep-spearman, ranknet or s-ndcg.",
+            help="Loss: toprank, pos-at-top, partial-auc, cross-entropy, focal, rank-svm, top-push, sodeep-map, "
+            "sodeep-recall, sodeep-spearman, ranknet, s-ndcg, roadmap or recall-at-k.",
         ),
     ] = "toprank",
     p: Annotated[
         float | None,
         Option(
             help="Power of toprank, 1 to inf; a higher one weighs the top more. By default each of 2, 4, ..., 64 is "
-            "trained, and the best in validation kept."
+            "trained, and the best in validation kept.",
+            hidden=True,
         ),
     ] = None,
     choices: LossChoices,
@@ -192,10 +205,12 @@ def train_ranker_command(
     ] = None,
     side: options.Side = 64,
     epochs: Annotated[int, Option(help="Passes over the negatives.")] = 30,
-    positives: Annotated[int, Option(help="Positives per batch.")] = 5,
-    negatives: Annotated[int, Option(help="Negatives per batch; all if there are fewer.")] = 450,
-    rate: Annotated[float, Option(help="Learning rate of the first epoch.")] = 0.02,
-    decay: Annotated[float, Option(help="Learning-rate decay per epoch; 0.9 in the paper.")] = 0.95,
+    positives: Annotated[int, Option(help="Positives per batch.", hidden=True)] = 5,
+    negatives: Annotated[int, Option(help="Negatives per batch; all if there are fewer.", hidden=True)] = 450,
+    rate: Annotated[float, Option(help="Learning rate of the first epoch.", hidden=True)] = 0.02,
+    decay: Annotated[
+        float, Option(help="Learning-rate decay per epoch; 0.9 in the paper.", hidden=True)
+    ] = 0.95,
     augment: options.Augment = True,
     seed: options.Seed = 0,
     save_every: options.SaveEvery = 60.0,
@@ -205,7 +220,7 @@ def train_ranker_command(
     """Train a network to score positive images above all others, and evaluate it on unseen patients.
 
     60 % of the patients are used for training, 20 for validation, 20 for testing. Run an interrupted command again to
-    continue it. `cbir rank` scores images with the result.
+    continue it. `cbir train rank` scores images with the result.
     """
     require_torch(device, threads)
     from cbir.learn.training.fine_tuning import check_trainable
@@ -243,7 +258,18 @@ def train_ranker_command(
         )
 
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Train models; needs the extra `deep`.")
+class TrainCommands(LazyCommands):
+    """The commands below, and those of the entry-point group."""
+
+    entry_point_group = "cbir.commands.train"
+
+
+app = typer.Typer(
+    cls=TrainCommands,
+    no_args_is_help=True,
+    add_completion=False,
+    help="Train models, and score images with a ranker; needs the extra `deep`.",
+)
 
 app.command("embedding")(train_embedding_command)
 
@@ -259,9 +285,12 @@ def sorter(
     length: Annotated[int, Option(help="Largest number of scores to sort.")] = 100,
     hidden: Annotated[int | None, Option(help="Units of the LSTM in each direction, default 192.")] = None,
     layers: Annotated[int | None, Option(help="Layers of the LSTM, default 1.")] = None,
-    channels: Annotated[int | None, Option(help="Channels of the convolutional sorter, default 64.")] = None,
+    channels: Annotated[
+        int | None, Option(help="Channels of the convolutional sorter, default 64.", hidden=True)
+    ] = None,
     blocks: Annotated[
-        int | None, Option(help="Blocks of the convolutional sorter, default 8, as in the paper.")
+        int | None,
+        Option(help="Blocks of the convolutional sorter, default 8, as in the paper.", hidden=True),
     ] = None,
     start: Annotated[
         Literal["counting", "random"],
@@ -270,10 +299,12 @@ def sorter(
     epochs: Annotated[float, Option(help="Epochs of 100,000 vectors.")] = 8.0,
     batch: Annotated[int, Option(help="Vectors per batch.")] = 128,
     rate: Annotated[float, Option(help="Initial learning rate of Adam.")] = 1e-4,
-    halve_every: Annotated[float, Option(help="Epochs after which the learning rate is halved.")] = 1.0,
+    halve_every: Annotated[
+        float, Option(help="Epochs after which the learning rate is halved.", hidden=True)
+    ] = 1.0,
     slope: Annotated[
         float,
-        Option(help="Weight of an error in slopes beside the L1 loss of ranks; 0 in the paper."),
+        Option(help="Weight of an error in slopes beside the L1 loss of ranks; 0 in the paper.", hidden=True),
     ] = 0.05,
     seed: Annotated[int, Option(help="Random seed; the same seed gives the same sorter.")] = 0,
     save_every: options.SaveEvery = 60.0,

@@ -14,12 +14,16 @@ from cbir.errors import InvalidInput
 from cbir.learn.losses.embedding_losses import (
     METRIC_LOSSES,
     ClassificationLoss,
+    CornLoss,
     MetricLoss,
     OrdinalLoss,
+    RankNContrastLoss,
     SimilarityLoss,
     focal_loss,
 )
+from cbir.learn.losses.retrieval_losses import RecallAtKLoss, RoadmapLoss
 from cbir.learn.losses.score_losses import (
+    PartialAucLoss,
     PosAtTopLoss,
     RankNetLoss,
     ScoreLoss,
@@ -31,12 +35,17 @@ from cbir.learn.losses.sodeep import MapLoss, RecallLoss, SpearmanLoss
 
 __all__ = [
     "ClassificationLoss",
+    "CornLoss",
     "MapLoss",
     "MetricLoss",
     "OrdinalLoss",
+    "PartialAucLoss",
     "PosAtTopLoss",
+    "RankNContrastLoss",
     "RankNetLoss",
+    "RecallAtKLoss",
     "RecallLoss",
+    "RoadmapLoss",
     "SNdcgLoss",
     "ScoreLoss",
     "SimilarityLoss",
@@ -55,16 +64,19 @@ ON_SCORES: tuple[type[ScoreLoss], ...] = (
     RecallLoss,
     TopRankLoss,
     PosAtTopLoss,
+    PartialAucLoss,
     RankNetLoss,
     SNdcgLoss,
+    RoadmapLoss,
+    RecallAtKLoss,
 )
 FOCAL_GAMMA = 2.0
-ORDINAL = "ordinal"  # labels are grades in ascending order
+ON_GRADES = ("ordinal", "corn", "rank-n-contrast")  # labels are grades in ascending order
 
 
 def names() -> tuple[str, ...]:
     """Return the names that `embedding_loss` accepts."""
-    return (*(member.name for member in ON_SCORES), *METRIC_LOSSES, "cross-entropy", "focal", ORDINAL)
+    return (*(member.name for member in ON_SCORES), *METRIC_LOSSES, "cross-entropy", "focal", *ON_GRADES)
 
 
 def option_names(name: str) -> tuple[str, ...]:
@@ -113,7 +125,9 @@ def _maker(name: str, dimensions: int, classes: int) -> Callable[..., nn.Module]
         "focal": lambda gamma=FOCAL_GAMMA, weights=None: ClassificationLoss(
             dimensions, classes, gamma, weights
         ),
-        ORDINAL: lambda: OrdinalLoss(dimensions, classes),
+        "ordinal": lambda: OrdinalLoss(dimensions, classes),
+        "corn": lambda: CornLoss(dimensions, classes),
+        "rank-n-contrast": RankNContrastLoss,
     }
     if name not in makers:
         raise InvalidInput(f"there is no loss {name!r}; there are: {', '.join(makers)}")

@@ -100,6 +100,65 @@ class OrdinalLoss(nn.Module):
             return binary_cross_entropy_with_logits(scores - self.thresholds, above.to(scores.dtype))
 
 
+class CornLoss(nn.Module):
+    """Cross-entropy of being above each step between grades, given that the step before is passed.
+
+    X. Shi, W. Cao, S. Raschka: Deep neural networks for rank-consistent ordinal regression based on conditional
+    probabilities, 2021: a score for each step, which learns from the images above the step before. Takes
+    embeddings (n, dimensions) and labels (n,) from 0 to classes - 1 in the order of the grades.
+    """
+
+    def __init__(self, dimensions: int, classes: int) -> None:
+        super().__init__()
+        if dimensions < 1 or classes < 2:
+            raise InvalidInput("ordinal regression needs at least one dimension and two grades")
+        self.steps = nn.Linear(dimensions, classes - 1)
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss, the mean over steps and the images above the step before each, of `embeddings`."""
+        steps = self.steps.out_features
+        check_class_labels(embeddings, labels, steps + 1)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            scores = self.steps(SCALE * embeddings.to(self.steps.weight.dtype))
+            beyond = labels[:, None] - torch.arange(steps, device=labels.device)
+            in_step = beyond >= 0
+            return binary_cross_entropy_with_logits(scores[in_step], (beyond > 0)[in_step].to(scores.dtype))
+
+
+class RankNContrastLoss(nn.Module):
+    """Contrast each pair with the pairs of the same image whose grades are at least as far apart.
+
+    Zha et al. 2023, Rank-N-Contrast: learning continuous representations for regression, section 3: the mean over
+    pairs (i, j) of minus the logarithm of the softmax of -distance / temperature among the images k with
+    |grade k - grade i| >= |grade j - grade i|. Takes embeddings (n, k), n at least 2, which it normalises, and labels
+    (n,), the numbers of the grades in their order.
+
+    Parameters
+    ----------
+    temperature : float
+        In units of distance. 2 in the paper, whose embeddings may have any length.
+    """
+
+    def __init__(self, temperature: float = 0.2) -> None:
+        super().__init__()
+        self.temperature = _positive(temperature, "temperature", "rank-n-contrast")
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss, a scalar, of `embeddings` (n, k) with `labels` (n,)."""
+        n = len(embeddings)
+        if embeddings.ndim != 2 or labels.shape != (n,) or n < 2:
+            raise InvalidInput("a loss takes embeddings (n, k) and a label for each, of at least 2 images")
+        with torch.autocast(embeddings.device.type, enabled=False):
+            vectors = normalize(embeddings if embeddings.dtype == torch.float64 else embeddings.float())
+            others = ~torch.eye(n, dtype=torch.bool, device=embeddings.device)
+            rows = vectors[:, None, :] - vectors[None, :, :]
+            logits = -rows[others].norm(dim=1).view(n, n - 1) / self.temperature
+            gaps = (labels[:, None] - labels).abs()[others].view(n, n - 1)
+            nearer = gaps[:, None, :] < gaps[:, :, None]  # of image k (third) than j (second)
+            totals = logits[:, None, :].masked_fill(nearer, -math.inf).logsumexp(dim=2)
+            return cast(Tensor, (totals - logits).mean())
+
+
 class SimilarityLoss(nn.Module):
     """Apply `loss` to each image's cosine similarities to the others; those of its class are relevant.
 
@@ -164,11 +223,17 @@ def smooth_ap_loss(temperature: float = 0.01) -> MetricLoss:
     return MetricLoss(losses.SmoothAPLoss(_positive(temperature, "temperature", "smooth-ap")))
 
 
+def supcon_loss(temperature: float = 0.1) -> MetricLoss:
+    """Return the supervised contrastive loss (Khosla et al. 2020, eq. 2), with the paper's `temperature`."""
+    return MetricLoss(losses.SupConLoss(_positive(temperature, "temperature", "supcon")))
+
+
 METRIC_LOSSES: dict[str, Callable[..., MetricLoss]] = {
     "triplet": triplet_loss,
     "contrastive": contrastive_loss,
     "multi-similarity": multi_similarity_loss,
     "smooth-ap": smooth_ap_loss,
+    "supcon": supcon_loss,
 }
 
 

@@ -1,4 +1,4 @@
-"""Losses on scores and relevance: TopRank, RankNet, S-NDCG, and those of single scores."""
+"""Losses on scores and relevance: TopRank, partial AUC, RankNet, S-NDCG, and those of single scores."""
 
 import math
 from abc import abstractmethod
@@ -107,6 +107,36 @@ class PosAtTopLoss(TopRankLoss):
 
     def __init__(self) -> None:
         super().__init__(math.inf)
+
+
+class PartialAucLoss(ScoreLoss):
+    """(1/m) sum over positives i of t log (mean over negatives j of exp(max(0, margin - s_i + s_j)^2 / t)).
+
+    A smooth form of one-way partial AUC, that at small false-positive rates (Zhu et al. 2022, When AUC meets DRO,
+    the KL form; LibAUC's pAUC_DRO_Loss), on the negatives of the batch instead of moving averages over batches.
+
+    Parameters
+    ----------
+    margin : float
+        Least distance of a positive from a negative that costs nothing, above 0.
+    temperature : float
+        The paper's lambda, t above: near 0 the highest negative alone counts, near infinity all alike.
+    """
+
+    name = "partial-auc"
+
+    def __init__(self, margin: float = 1.0, temperature: float = 1.0) -> None:
+        super().__init__()
+        if not (0 < margin < math.inf and 0 < temperature < math.inf):
+            raise InvalidInput(f"margin and temperature of {self.name} must be above 0 and finite")
+        self.margin, self.temperature = margin, temperature
+
+    def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        positive = relevance > 0
+        short = (self.margin + scores[:, None, :] - scores[:, :, None]).clamp(min=0)
+        costs = (short.square() / self.temperature).masked_fill(positive[:, None, :], -math.inf)
+        negatives = (~positive).sum(dim=1, keepdim=True)
+        return self.temperature * mean_where(costs.logsumexp(dim=2) - negatives.log(), positive)
 
 
 def log_softplus(z: Tensor) -> Tensor:

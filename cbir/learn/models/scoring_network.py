@@ -89,6 +89,17 @@ def highest_negative_score(card: dict[str, Any]) -> float:
         raise InvalidInput(f"{CARD} has no scores of negatives; train the ranker again") from error
 
 
+def negative_scores(card: dict[str, Any]) -> list[float]:
+    """Return scores of negatives of the test, from a network's card; raise InvalidInput if it has none."""
+    try:
+        scores = [float(score) for score in card["negative_scores"]]
+        if not scores or not np.isfinite(scores).all():
+            raise ValueError
+        return scores
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(f"{CARD} has no scores of the test's negatives; train the ranker again") from error
+
+
 def _is_ranker_card(card: Any) -> bool:
     options = card["ranker"]
     has_texts = isinstance(options["backbone"], str) and isinstance(card["sha256"], str)

@@ -17,7 +17,7 @@ from cbir.descriptors import encoders
 from cbir.descriptors.networks.embedder import KEPT, Embedder, EmbeddingHead, save_embedder
 from cbir.evaluation.report.charts import require_matplotlib
 from cbir.ingest.manifest import Manifest
-from cbir.learn.losses import ORDINAL
+from cbir.learn.losses import ON_GRADES
 from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.training.embedding_export import (
     ReportedEmbedding,
@@ -139,7 +139,7 @@ def train_embedding_folder(
     recipe.options.build(
         recipe.loss, task.dimensions, classes=2
     )  # refuses what does not fit before long work
-    examples = read_class_examples(Manifest(task.manifest), task.column, task.where, recipe.loss == ORDINAL)
+    examples = read_class_examples(Manifest(task.manifest), task.column, task.where, recipe.loss in ON_GRADES)
     encoder = encoders.get(task.encoder) if task.encoder else None
     if encoder and task.fine_tuning:
         check_trainable(encoder.name)

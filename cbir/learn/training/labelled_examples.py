@@ -116,7 +116,7 @@ def read_class_examples(
     if len({example.label for example in examples}) < 2:
         raise InvalidInput(f"an embedding learns from at least two classes of {column} in {manifest.path}")
     for label in (example.label for example in examples if numeric and not _is_number(example.label)):
-        raise InvalidInput(f"the loss ordinal takes grades, and {label[:40]!r} in {column} is not a number")
+        raise InvalidInput(f"the loss takes grades, and {label[:40]!r} in {column} is not a number")
     return examples
 
 

@@ -32,11 +32,11 @@ class LossOptions(LossChoices):
     form : str, optional
         Of sodeep-map (ranks, precision, log) and s-ndcg (sigmoid, paper).
     margin : float, optional
-        Of sodeep-recall, in ranks; of triplet and contrastive, in units of their distances.
+        Of sodeep-recall, in ranks; of triplet and contrastive, in units of their distances; of partial-auc.
     p : float, optional
         Norm of toprank, 1 to infinity.
     temperature : float, optional
-        Of smooth-ap, and of the sorter pairwise.
+        Of smooth-ap, roadmap, recall-at-k, supcon, rank-n-contrast, partial-auc, and of the sorter pairwise.
     alpha, gamma : float, optional
         Of s-ndcg and focal.
     parallel : str, optional

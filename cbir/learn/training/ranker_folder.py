@@ -89,6 +89,18 @@ INTENDED_USE = (
 )
 
 
+NEGATIVES = 10_000  # kept in the card at most
+
+
+def sample_negatives(test: ScoredImages, seed: int) -> list[float]:
+    """Return ascending scores of at most NEGATIVES random negatives of the test, for `cbir train rank --fdr`.
+
+    Not of the validation: it selected the weights, so that its negatives score lower than new ones.
+    """
+    scores = np.random.default_rng(seed).permutation(test.scores[~test.positive])[:NEGATIVES]
+    return [float(score) for score in np.sort(scores)]
+
+
 @dataclass(frozen=True)
 class RankerTask:
     """Images to rank, and the network to do it.
@@ -197,5 +209,7 @@ def train_ranker_folder(
     }
     report = write_ranker_report(folder, f"Ranking of {facts['positive']}", scored, facts, images.max_pixels)
     card = {name: value for name, value in facts.items() if name != "history"}
-    save_scoring_network(network, folder, {**card, "intended_use": INTENDED_USE, "results": report["parts"]})
+    card |= {"intended_use": INTENDED_USE, "results": report["parts"]}
+    card["negative_scores"] = sample_negatives(scored["test"], recipe.seed)
+    save_scoring_network(network, folder, card)
     return {**report, "notes": images.notes()}

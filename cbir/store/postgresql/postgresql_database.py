@@ -9,13 +9,13 @@ import re
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeGuard
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput, StorageFull
@@ -205,6 +205,9 @@ class PostgresqlDatabase:
                 yield
             finally:
                 self._keeping_out = None
+                # A closed connection releases the lock too, but a moment later; a lost one has lost it.
+                with suppress(SQLAlchemyError, DatabaseUnavailable):
+                    connection.exec_driver_sql(f"SELECT pg_advisory_unlock({ALONE_LOCK}, {self._name_hash})")
 
     @property
     def _name_hash(self) -> str:

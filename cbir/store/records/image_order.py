@@ -4,7 +4,7 @@ import operator
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, or_, select
 
@@ -17,6 +17,8 @@ from cbir.store.records.filter_conditions import Condition, DicomScope
 from cbir.store.records.image_counts import check_label_keys
 from cbir.store.records.image_rows import ids_of
 from cbir.system.threads import with_checkpoints
+
+T = TypeVar("T")
 
 
 def numbers_in_order(
@@ -32,7 +34,7 @@ def numbers_in_order(
     conditions : sequence of SQL conditions
         Further ones; all must hold.
     """
-    members = _placed_slices(connection, scope, conditions)
+    members = _placed_slices(connection, images.c.number, scope, conditions)
     return [
         members[series][index][0]
         for series in sorted(members, key=uid_key)
@@ -41,22 +43,24 @@ def numbers_in_order(
 
 
 def _placed_slices(
-    connection: Connection, scope: DicomScope, conditions: Sequence[ColumnElement[bool]] = ()
-) -> dict[str, list[tuple[int, PlacedSlice]]]:
-    """Return number and place of the images in a scope, by series."""
+    connection: Connection,
+    name: ColumnElement[T],
+    scope: DicomScope,
+    conditions: Sequence[ColumnElement[bool]] = (),
+) -> dict[str, list[tuple[T, PlacedSlice]]]:
+    """Return a column that names images, and their place, of those in a scope, by series."""
     placed = and_(labels.c.number == images.c.number, labels.c.key == SLICE_PLACE)
-    columns = images.c.number, images.c.series, images.c.instance, images.c.frame, labels.c.value
+    columns = name, images.c.series, images.c.instance, images.c.frame, labels.c.value
     query = select(*columns).outerjoin_from(images, labels, placed).where(scope.contains(), *conditions)
-    members: dict[str, list[tuple[int, PlacedSlice]]] = defaultdict(list)
-    for number, series, instance, frame, text in with_checkpoints(
-        connection.execute(query.order_by(images.c.number))
-    ):
+    members: dict[str, list[tuple[T, PlacedSlice]]] = defaultdict(list)
+    rows = connection.execute(query.order_by(images.c.number))
+    for image, series, instance, frame, text in with_checkpoints(rows):
         location = SlicePlace.from_text(text) if text else SlicePlace()
-        members[series].append((number, PlacedSlice(location, instance, frame or 0)))
+        members[series].append((image, PlacedSlice(location, instance, frame or 0)))
     return members
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SliceFacts:
     """Place of an image in its series.
 
@@ -72,14 +76,13 @@ class SliceFacts:
 
 def read_slice_facts(connection: Connection, scope: DicomScope) -> dict[str, SliceFacts]:
     """Return the places of the images of one series by their ids, in their order."""
-    facts: dict[int, SliceFacts] = {}
-    for members in _placed_slices(connection, scope).values():
+    facts: dict[str, SliceFacts] = {}
+    for members in _placed_slices(connection, images.c.image_id, scope).values():
         for number, stack in enumerate(slice_stacks([each for _, each in members]), 1):
             for at, index in enumerate(stack.members):
                 place = round(stack.positions[at], 3) if stack.positions else None
                 facts[members[index][0]] = SliceFacts(len(facts) + 1, len(members), place, number)
-    ids = dict(connection.execute(select(images.c.number, images.c.image_id).where(scope.contains())).all())
-    return {ids[number]: place for number, place in facts.items() if number in ids}
+    return facts
 
 
 def middle_number(

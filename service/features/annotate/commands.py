@@ -13,8 +13,7 @@ from cbir.errors import InvalidInput
 from cbir.learn.commands.train_models import require_torch
 from cbir.learn.option_groups import Column
 from cbir.search import command_options as options
-from cbir.search.command_options import FOLDER_OR_ADDRESS
-from cbir.store.collection_address import address_or_folder, collection_folder
+from cbir.store.collection_address import address_or_folder
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json
 from cbir.system.device_failure import device_failures
 from cbir.system.files import os_errors
@@ -45,44 +44,64 @@ def simulate_annotation(
     strategy: Annotated[
         list[str] | None,
         Option(
-            help="new-images, stratified, variance, random, core-set, core-set-encoder, disagreement or balanced; "
-            "repeatable. [new-images]"
+            help="new-images, stratified, variance, random, core-set, core-set-encoder, typiclust, disagreement, "
+            "badge or balanced; repeatable. [new-images]"
         ),
     ] = None,
     rounds: Annotated[int, Option(min=0, max=100, help="Rounds after the first.")] = 6,
-    start: Annotated[float, Option(help="Fraction of the images in the initial pairs.")] = 0.2,
-    step: Annotated[float, Option(help="Fraction of the images that each round selects.")] = 0.05,
-    error_rate: Annotated[float, Option(help="Fraction of wrong answers, 0 to 1.")] = 0.0,
-    calibrate: Annotated[bool, Option(help="Also learn from the grades of the images in pairs.")] = False,
+    start: Annotated[float, Option(help="Fraction of the images in the initial pairs.", hidden=True)] = 0.2,
+    step: Annotated[
+        float, Option(help="Fraction of the images that each round selects.", hidden=True)
+    ] = 0.05,
+    error_rate: Annotated[float, Option(help="Fraction of wrong answers, 0 to 1.", hidden=True)] = 0.0,
+    calibrate: Annotated[
+        bool, Option(help="Also learn from the grades of the images in pairs.", hidden=True)
+    ] = False,
     held_out: Annotated[float, Option(help="Fraction of the patients to test on.")] = 0.2,
     where: options.Where = None,
     encoder: Annotated[
         str | None,
         Option(
             help="Encoder whose values are learned from; none: a network on pictures, see --backbone. "
-            "[the collection's encoder, or lite0-whole]"
+            "[default: the collection's encoder, or lite0-whole]"
         ),
     ] = None,
     backbone: Annotated[
-        str | None, Option(help="Network on pictures: small, densenet169, resnet18, ... [small]")
+        str | None, Option(help="Network on pictures: small, densenet169, resnet18, ... [small]", hidden=True)
     ] = None,
     weights: Annotated[
         str | None,
-        Option(help="Initial weights of --backbone: a weights file, or the folder of a trained embedding."),
+        Option(
+            help="Initial weights of --backbone: a weights file, or the folder of a trained embedding.",
+            hidden=True,
+        ),
     ] = None,
     side: Annotated[
-        int | None, Option(min=32, max=1024, help="Side of the pictures of --backbone in pixels. [64]")
+        int | None,
+        Option(
+            min=32, max=1024, help="Side of the pictures of --backbone in pixels. [default: 64]", hidden=True
+        ),
     ] = None,
-    passes: Annotated[int, Option(min=2, max=1000, help="Stochastic passes per severity.")] = 30,
+    passes: Annotated[int, Option(min=2, max=1000, help="Stochastic passes per severity.", hidden=True)] = 30,
     epochs: Annotated[
         int | None,
-        Option(min=1, help="Passes over the pairs; if few, see --steps. [10; 20 for --backbone]"),
+        Option(
+            min=1,
+            help="Passes over the pairs; if few, see --steps. [default: 10; 20 for --backbone]",
+            hidden=True,
+        ),
     ] = None,
     steps: Annotated[
-        int | None, Option(min=0, help="Smallest number of training batches. [300; 1000 for --backbone]")
+        int | None,
+        Option(
+            min=0,
+            help="Smallest number of training batches. [default: 300; 1000 for --backbone]",
+            hidden=True,
+        ),
     ] = None,
     rate: Annotated[
-        float | None, Option(help="Peak learning rate of Adam. [0.003; 0.001 for --backbone]")
+        float | None,
+        Option(help="Peak learning rate of Adam. [default: 0.003; 0.001 for --backbone]", hidden=True),
     ] = None,
     seed: Annotated[int, Option(min=0, help="Random seed of selection and training.")] = 0,
     threads: options.Threads = 0,
@@ -194,18 +213,11 @@ def export_study(
         Option(help="All judgements and grades, or score and grade of each image."),
     ] = "judgements",
     format: Annotated[Literal["csv", "json"], Option(help="Format of the file.")] = "csv",
-    out: Annotated[Path | None, Option(help="File to write. [standard output]")] = None,
-    collection: Annotated[
-        Path | None,
-        Option(
-            parser=collection_folder,
-            metavar=FOLDER_OR_ADDRESS,
-            help="Collection of the study, for --write-label.",
-        ),
-    ] = None,
+    out: Annotated[Path | None, Option(help="File to write. [default: standard output]")] = None,
+    collection: options.OptionalFolder = None,
     write_label: Annotated[
         str | None,
-        Option(help="Also write the grade of each image to the collection, as the label of this name."),
+        Option(help="Also write the grade of each image to --collection, as the label of this name."),
     ] = None,
     label_source: Annotated[
         Literal["given", "predicted"],

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cbir.errors import InvalidInput
-from cbir.search.command_options import FOLDER_OR_ADDRESS
-from cbir.store.collection_address import address_or_folder, collection_folder, public_name
+from cbir.search import command_options as options
+from cbir.store.collection_address import address_or_folder, public_name
 from cbir.system.console import echo
 from cbir.system.remedies import install_command
 
@@ -19,25 +19,18 @@ if TYPE_CHECKING:
 
 
 def serve_study(
-    collection: Annotated[
-        Path,
-        typer.Option(
-            parser=collection_folder,
-            metavar=FOLDER_OR_ADDRESS,
-            help="Folder, or address in PostgreSQL, of the collection whose images are compared.",
-        ),
-    ],
+    collection: options.Folder,
     study_dir: Annotated[
         Path | None,
         typer.Option(
             "--study-dir",
             "--out",
-            help="Folder for judgements, rounds and trained rankers [folder of the collection + -study].",
+            help="Folder for judgements, rounds and trained rankers. [default: folder of the collection + -study]",
         ),
     ] = None,
     question: Annotated[str | None, typer.Option(help="Question shown on the page.")] = None,
     strategy: Annotated[
-        str | None, typer.Option(help="Strategy that selects the pairs of a round [new-images].")
+        str | None, typer.Option(help="Strategy that selects the pairs of a round. [default: new-images]")
     ] = None,
     grades: Annotated[
         str | None,
@@ -48,7 +41,9 @@ def serve_study(
     ] = None,
     ask: Annotated[
         Literal["pairs", "grades"] | None,
-        typer.Option(help="Page that the address opens: pairs, or the grades of single images [pairs]."),
+        typer.Option(
+            help="Page that the address opens: pairs, or the grades of single images. [default: pairs]"
+        ),
     ] = None,
     where: Annotated[
         list[str] | None,
@@ -72,56 +67,77 @@ def serve_study(
     ] = None,
     reference_label: Annotated[
         str | None,
-        typer.Option(help="Label, such as grade, of which two images of each value are shown for reference."),
+        typer.Option(
+            help="Label, such as grade, of which two images of each value are shown for reference.",
+            hidden=True,
+        ),
     ] = None,
-    rounds: Annotated[int | None, typer.Option(help="Number of rounds [6].")] = None,
-    start: Annotated[float | None, typer.Option(help="Fraction of the images in round 1 [0.2].")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Number of rounds. [default: 6]")] = None,
+    start: Annotated[
+        float | None, typer.Option(help="Fraction of the images in round 1. [default: 0.2]", hidden=True)
+    ] = None,
     step: Annotated[
-        float | None, typer.Option(help="Fraction of the images added in each later round [0.05].")
+        float | None,
+        typer.Option(help="Fraction of the images added in each later round. [default: 0.05]", hidden=True),
     ] = None,
     overlap: Annotated[
-        float | None, typer.Option(help="Fraction of the pairs that everyone judges [0.1].")
+        float | None,
+        typer.Option(help="Fraction of the pairs that everyone judges. [default: 0.1]", hidden=True),
     ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="Encoder whose values are learned from; none: a network on pictures, see --backbone "
-            "[the collection's encoder, or lite0-whole]."
+            help="Encoder whose values are learned from; none: a network on pictures, see --backbone. "
+            "[default: the collection's encoder, or lite0-whole]"
         ),
     ] = None,
-    backbone: Annotated[str | None, typer.Option(help="Network on pictures [small].")] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="Network on pictures. [default: small]", hidden=True)
+    ] = None,
     side: Annotated[
-        int | None, typer.Option(help="Side length in pixels of the pictures of --backbone [64].")
+        int | None,
+        typer.Option(help="Side length in pixels of the pictures of --backbone. [default: 64]", hidden=True),
     ] = None,
     weights: Annotated[
         str | None,
         typer.Option(
-            help="Initial weights of --backbone: folder of a trained embedding, weights file, or none."
+            help="Initial weights of --backbone: folder of a trained embedding, weights file, or none.",
+            hidden=True,
         ),
     ] = None,
     epochs: Annotated[
         int | None,
         typer.Option(
-            help="Epochs of each training; more if there are few pairs, see --steps [10; 20 for --backbone]."
+            help="Epochs of each training; if few pairs, see --steps. [default: 10; 20 for --backbone]",
+            hidden=True,
         ),
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(help="Minimum number of batches of each training [300; 1000 for --backbone]."),
+        typer.Option(
+            help="Minimum number of batches of each training. [default: 300; 1000 for --backbone]",
+            hidden=True,
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed [0].")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. [default: 0]", hidden=True)] = None,
     prepare: Annotated[
         bool,
         typer.Option(
             "--prepare",
             help="Only store the plan, for `cbir serve` with the setting annotation_studies.",
+            hidden=True,
         ),
     ] = False,
-    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for any free port [8000].")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on, 0 for any free port. [default: 8000]")
+    ] = None,
     server: Annotated[
         Literal["gunicorn", "waitress"] | None,
-        typer.Option(help="HTTP server [gunicorn; waitress on systems without fork, such as Windows]."),
+        typer.Option(
+            help="HTTP server. [default: gunicorn; waitress on systems without fork, such as Windows]",
+            hidden=True,
+        ),
     ] = None,
 ) -> None:
     """Ask people which of two images is more severe, and learn from their answers.

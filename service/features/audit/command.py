@@ -1,4 +1,4 @@
-"""`cbir audit` and `cbir collection quarantine`."""
+"""`cbir collection audit` and `cbir collection quarantine`."""
 
 from functools import partial
 from pathlib import Path
@@ -26,14 +26,14 @@ def audit_collection(
         str | None,
         Option(
             metavar="KEY",
-            help="Label that names where an image came from. [source, or the folder of the file]",
+            help="Label that names where an image came from. [default: source, or the folder of the file]",
         ),
     ] = None,
     group: Annotated[
         list[str] | None,
         Option(
             metavar="KEY",
-            help="Label whose values are compared in retrieval quality. Repeatable. [sex, age, ...]",
+            help="Label whose values are compared in retrieval quality. Repeatable. [default: sex, age, ...]",
         ),
     ] = None,
     privacy: Annotated[

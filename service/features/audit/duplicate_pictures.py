@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cbir.errors import CbirError
 from cbir.images import Image, decode
-from cbir.images.suppress_logs import suppress_decoder_logs
+from cbir.images.reading import suppress_decoder_logs
 from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread_silently
 from cbir.learn.severity.stored_images import read_stored_image
 from cbir.store import Collection, Record

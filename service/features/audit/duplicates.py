@@ -12,7 +12,7 @@ import numpy as np
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.images.suppress_logs import suppress_decoder_logs
+from cbir.images.reading import suppress_decoder_logs
 from cbir.learn.severity.stored_images import matching_records
 from cbir.store import Collection, Record
 from cbir.store.records.filter_conditions import Condition

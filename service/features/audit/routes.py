@@ -1,10 +1,9 @@
 """Page and endpoints of audits, and of images that the intake check keeps out."""
 
-from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
-from flask import Blueprint, Response, render_template, request
+from flask import Blueprint, Response
 from pydantic import AfterValidator, Field, ValidationError
 
 from cbir.errors import CollectionDamaged, NotFound
@@ -35,12 +34,12 @@ from service.features.audit.messages import (
     QuarantinePage,
 )
 from service.http.operations import json_response, operation
-from service.http.problems import Malformed, NotReady
+from service.http.problems import Malformed
 from service.http.request_params import JSON, json_body, query_parameters
 from service.jobs.job_queue import job_info
 from service.jobs.stored_jobs import JobRow
-from service.languages import mark
-from service.pages.error_pages import unavailable_page
+from service.languages import mark, use_english
+from service.pages.collection_page import ShownCollection, collection_page
 from service.pages.page_parts import MenuPage, label_filters_of
 from service.routes.add_routes import refresh_snapshot
 from service.routes.image_routes import MAX_PAGE, CollectionParameters
@@ -155,26 +154,20 @@ def _latest_job(handle: CollectionHandle) -> JobRow | None:
 
 
 @blueprint.get("/quality")
-def show_quality() -> str | tuple[str, HTTPStatus]:
-    """Show the audit and the quarantine of a collection, or the reason why it is unavailable."""
-    state, rights = current_state(), current_rights()
-    names = state.visible_names()
-    try:
-        handle = state.handle(request.args.get("collection"))
-        keys = list(label_filters_of(handle.searcher().collection))
-    except (NotFound, NotReady) as error:
-        return unavailable_page(error)
-    in_links = handle.name if len(names) > 1 else ""
+@collection_page
+def show_quality(current: ShownCollection) -> str:
+    """Show the audit and the quarantine of a collection."""
+    use_english()
+    rights, keys = current_rights(), list(label_filters_of(current.searcher.collection))
     facts = {
-        "collection": handle.name,
-        "in_links": in_links,
-        "collections": names,
+        "collection": current.handle.name,
+        "in_links": current.in_links or "",
         "label_keys": keys,
         "chosen": next((key for key in DEFAULT_LABELS if key in keys), ""),
         "may_release": rights is not None and rights.allows(Scope.admin),
         "may_cancel": rights is not None and rights.allows(Scope.ingest),
     }
-    return render_template("quality.html", facts=facts, collection_arg=in_links or None)
+    return current.render("quality.html", facts=facts)
 
 
 def check_id(text: str | None) -> str | None:

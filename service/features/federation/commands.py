@@ -1,4 +1,4 @@
-"""`cbir federate`: search at several sites, compare them, and share a transform."""
+"""`cbir admin federate`: search at several sites, compare them, and share a transform."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -141,7 +141,7 @@ def export_transform(
 
 @app.command("adopt-transform")
 def adopt_transform(
-    file: Annotated[Path, Argument(help="File that `cbir federate export-transform` wrote.")],
+    file: Annotated[Path, Argument(help="File that `cbir admin federate export-transform` wrote.")],
     collection: options.Folder,
     format: Printed = OutputFormat.text,
 ) -> None:

@@ -59,7 +59,7 @@ def difference(own_profile: SiteProfile, their_profile: SiteProfile) -> str | No
     if own_profile.transform != their_profile.transform:
         return (
             f"its transform is {their_profile.transform[:8]}, here it is {own_profile.transform[:8]}; "
-            "take over one file on both sides with `cbir federate adopt-transform`"
+            "take over one file on both sides with `cbir admin federate adopt-transform`"
         )
     return None
 
@@ -105,7 +105,7 @@ class TransformFile(BaseModel):
             raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
         except ValidationError:
             raise InvalidInput(
-                f"{path} is not a transform; `cbir federate export-transform` writes one"
+                f"{path} is not a transform; `cbir admin federate export-transform` writes one"
             ) from None
 
     def write(self, path: Path) -> None:

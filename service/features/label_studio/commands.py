@@ -8,32 +8,29 @@ import typer
 from typer import Option
 
 from cbir.errors import InvalidInput
-from cbir.search.command_options import FOLDER_OR_ADDRESS, FindText
-from cbir.store.collection_address import collection_folder
+from cbir.search import command_options as options
 from cbir.system.console import StageBars, echo
 
 NOBODY = "label-studio"  # gets every pair that is still to be judged
 
 
 def export_pairs(
-    collection: Annotated[
-        Path,
-        Option(parser=collection_folder, metavar=FOLDER_OR_ADDRESS, help="Collection of the images."),
-    ],
+    collection: options.Folder,
     study_dir: Annotated[Path, Option(help="Folder of the study; a new one is started there.")],
     out: Annotated[Path, Option(help="Empty or new folder for tasks, labelling interface and pictures.")],
     count: Annotated[
-        int | None, Option(min=1, help="Number of pairs [those of the current round that no one judged].")
+        int | None,
+        Option(min=1, help="Number of pairs. [default: those of the current round that no one judged]"),
     ] = None,
     images: Annotated[
         str | None,
         Option(
             metavar="ADDRESS",
-            help="Beginning of the pictures' addresses, if a web server of yours delivers them "
-            "[Label Studio's local files, whose root is the folder above --out].",
+            help="Beginning of the pictures' addresses, if a web server of yours delivers them. "
+            "[default: Label Studio's local files, whose root is the folder above --out]",
         ),
     ] = None,
-    find_text: FindText = False,
+    find_text: options.FindText = False,
     question: Annotated[str | None, Option(help="Question of the study.")] = None,
     where: Annotated[
         list[str] | None, Option(help="Only images with this label, for a new study. Repeatable.")

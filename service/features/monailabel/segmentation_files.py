@@ -112,7 +112,7 @@ def check_segmentations(folder: Path) -> list[str]:
 
 
 def segmentation_problems(settings: Settings) -> list[str]:
-    """Return the problems of the segmentations of a service, for `cbir state verify`."""
+    """Return the problems of the segmentations of a service, for `cbir admin state verify`."""
     if settings.annotation_folder is None:
         return []
     try:
@@ -129,7 +129,7 @@ def _check_image(folder: Path) -> list[str]:
                 "copy, or send them again"
             ]
     except CollectionDamaged as damage:
-        return [f"{damage}; restore it from a copy, or delete it: `cbir state verify` makes another"]
+        return [f"{damage}; restore it from a copy, or delete it: `cbir admin state verify` makes another"]
     noted = collection_folder.read_sums(folder) or {}
     new = [path.name for path in folder.iterdir() if path.name.endswith(SUFFIXES) and path.name not in noted]
     if new:

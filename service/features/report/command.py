@@ -1,4 +1,4 @@
-"""`cbir report`."""
+"""`cbir search --report`."""
 
 from io import BytesIO
 from pathlib import Path
@@ -50,7 +50,7 @@ def report_hits(
     the collection from the archive or the indexed file. Credentials of the archive come from the environment:
     CBIR_DICOMWEB_USER and CBIR_DICOMWEB_PASSWORD, or CBIR_DICOMWEB_TOKEN.
     """
-    from cbir.images.suppress_logs import suppress_decoder_logs
+    from cbir.images.reading import suppress_decoder_logs
     from cbir.ingest.archive_client import ArchiveClient
     from cbir.search import Request, Searcher
     from cbir.store import Collection
@@ -139,7 +139,7 @@ def _header_of(
     from pydicom import Dataset
 
     from cbir.images import Limits
-    from cbir.images.suppress_logs import suppress_decoder_logs
+    from cbir.images.reading import suppress_decoder_logs
     from cbir.ingest.object_store import is_object_url, read_url
     from cbir.store.records import originals
 
@@ -167,7 +167,7 @@ def _header_of(
 def _read_header(path: Path | BytesIO, name: str) -> "Dataset":
     from pydicom import dcmread
 
-    from cbir.images.suppress_logs import suppress_decoder_logs
+    from cbir.images.reading import suppress_decoder_logs
 
     try:
         with suppress_decoder_logs():

@@ -1,4 +1,4 @@
-"""`cbir similar`."""
+"""`cbir search --study`."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""`cbir usage`: show, export and delete the usage log of the search page."""
+"""`cbir admin usage`: show, export and delete the usage log of the search page."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +18,9 @@ app = typer.Typer(
     add_completion=False,
     help="Show, export and delete the usage log of the search page.",
 )
-CollectionName = Annotated[str | None, typer.Option("--collection", help="Name of a collection [all].")]
+CollectionName = Annotated[
+    str | None, typer.Option("--collection", help="Name of a collection. [default: all]")
+]
 
 
 @app.command("show")

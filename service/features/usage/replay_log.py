@@ -125,7 +125,7 @@ def write_usage_csv(searches: Iterable[LoggedSearch], file: IO[str]) -> int:
 
 
 def read_usage_csv(path: Path) -> list[LoggedSearch]:
-    """Return the searches of a csv that `cbir usage export` wrote; raise InvalidInput for another file."""
+    """Return the searches of a csv that `cbir admin usage export` wrote; raise InvalidInput for another file."""
     limit = csv.field_size_limit(MAX_FIELD)
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -139,7 +139,7 @@ def read_usage_csv(path: Path) -> list[LoggedSearch]:
 def _searches_of(rows: "csv.DictReader[str]", path: Path) -> Iterator[LoggedSearch]:
     if missing := set(COLUMNS) - set(rows.fieldnames or ()):
         raise InvalidInput(
-            f"{path} is no usage log: it lacks {', '.join(sorted(missing))}; write one with `cbir usage export`"
+            f"{path} is no usage log: it lacks {', '.join(sorted(missing))}; write one with `cbir admin usage export`"
         )
     for row in rows:
         try:

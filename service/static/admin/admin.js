@@ -4,7 +4,6 @@ import "../shell.js";
 import { ApiError, jsonBody, request } from "../api.js";
 import { byId } from "../dom.js";
 import { state, subscribe, update } from "../page_state.js";
-import { tr, trn } from "../translate.js";
 import { render } from "../vendor/lit.js";
 import { isActive, madeBy } from "./figures.js";
 import { page } from "./sections.js";
@@ -18,7 +17,7 @@ const post = async (path, body) => (await request(`/v1/${path}`, jsonBody(body))
 
 function showError(error) {
   const isKnown = error instanceof ApiError;
-  update({ problem: { title: isKnown ? error.title : tr("Something went wrong on this page"), message: isKnown ? error.message : tr("Reload the page.") } });
+  update({ problem: { title: isKnown ? error.title : "Something went wrong on this page", message: isKnown ? error.message : "Reload the page." } });
 }
 
 /** Call `refresh`, which may return other seconds, every so many seconds while the page is seen. */
@@ -50,15 +49,15 @@ const change = (path, refresh) => post(path).then(refresh).catch(showError);
 const actions = {
   create: openCreation,
   async cancel({ job, collection }) {
-    const agreed = await confirmed(tr("Cancel the job?"), tr("What it has added to {collection} so far stays.", { collection }), tr("Cancel the job"));
+    const agreed = await confirmed("Cancel the job?", `What it has added to ${collection} so far stays.`, "Cancel the job");
     if (agreed) await change(`jobs/${encodeURIComponent(job)}/cancel`, refreshJobs);
   },
   retry: ({ job }) => change(`jobs/${encodeURIComponent(job)}/retry`, refreshJobs),
   async revoke({ token_id: id, name }) {
     const made = madeBy(state.tokens, id).filter((token) => token.state === "valid").length;
-    const choice = made ? trn("Also the {count} token that it or its tokens have made", "Also the {count} tokens that it or its tokens have made", made) : "";
-    const title = tr("Revoke the token {id}?", { id: name ? `${id} (${name})` : id });
-    const agreed = await confirmed(title, tr("It ends at once, with all logins made with it, and cannot be restored."), tr("Revoke"), choice);
+    const choice = made ? `Also the ${made} token${made === 1 ? "" : "s"} that it or its tokens have made` : "";
+    const title = `Revoke the token ${name ? `${id} (${name})` : id}?`;
+    const agreed = await confirmed(title, "It ends at once, with all logins made with it, and cannot be restored.", "Revoke", choice);
     if (agreed) await change(`admin/tokens/${encodeURIComponent(id)}/revoke${agreed === "chosen" ? "?with_made=true" : ""}`, refreshTokens);
   },
 };

@@ -1,10 +1,9 @@
 // The sections of the page for administrators, drawn from its state.
 
 import { update } from "../page_state.js";
-import { number, tr, trn } from "../translate.js";
+import { number } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-import { isActive, requestTable } from "./figures.js";
-import { duration, jobState, jobTitle, maker, partState, partWords, size, time } from "./words.js";
+import { capitalised, duration, isActive, requestTable, size, time } from "./figures.js";
 
 const GOOD = ["ok", "ready"];
 const SHOWN_JOBS = 10; // and all that have not ended
@@ -21,49 +20,47 @@ function table(id, titles, rows, numbers = []) {
     <tbody id=${id}>${repeat(rows, ({ key }) => key, row)}</tbody></table></div>`;
 }
 
-function part(each) {
-  const { title, text } = partWords(each);
-  return html`<li class="part" data-tone=${GOOD.includes(each.state) ? "good" : each.state === "off" ? "off" : "bad"}><strong>${title}</strong><span>${text}</span></li>`;
-}
+const part = ({ name, state }) =>
+  html`<li class="part" data-tone=${GOOD.includes(state) ? "good" : state === "off" ? "off" : "bad"}><strong>${capitalised(name)}</strong><span>${state}</span></li>`;
 
 function health({ health: now }) {
   if (!now) return nothing;
   const load = [
-    [tr("Running for"), duration((Date.now() - new Date(now.started)) / 1000)],
-    [tr("Requests at work"), tr("{working} of {threads}", now)],
-    [tr("Requests waiting"), tr("{waiting} of {queue}", now)],
-    ...(now.memory_bytes === null ? [] : [[tr("Memory in use"), size(now.memory_bytes)]]),
-    ...now.disks.map(({ folder, free_bytes, total_bytes }) => [tr("Disk of {folder}", { folder }), tr("{free} free of {total}", { free: size(free_bytes), total: size(total_bytes) })]),
+    ["Running for", duration((Date.now() - new Date(now.started)) / 1000)],
+    ["Requests at work", `${number(now.working)} of ${number(now.threads)}`],
+    ["Requests waiting", `${number(now.waiting)} of ${number(now.queue)}`],
+    ...(now.memory_bytes === null ? [] : [["Memory in use", size(now.memory_bytes)]]),
+    ...now.disks.map(({ folder, free_bytes, total_bytes }) => [`Disk of ${folder}`, `${size(free_bytes)} free of ${size(total_bytes)}`]),
   ];
   return html`<ul class="parts" id="parts" role="list">${now.parts.map(part)}</ul>${facts(load, "load")}
-    <details><summary>${tr("Versions")}</summary>${facts(Object.entries(now.versions), "versions")}</details>`;
+    <details><summary>Versions</summary>${facts(Object.entries(now.versions), "versions")}</details>`;
 }
 
 function collections({ collections: items }) {
-  const titles = [tr("Name"), tr("State"), tr("Images"), tr("Size"), tr("Profile"), tr("Descriptor"), tr("Generation"), tr("Last change")];
+  const titles = ["Name", "State", "Images", "Size", "Profile", "Descriptor", "Generation", "Last change"];
   const cells = ({ name, folder, state, info, changed }) => [
-    folder ? tr("{name} (folder {folder})", { name, folder }) : name,
-    partState(state),
+    folder ? `${name} (folder ${folder})` : name,
+    state,
     ...(info ? [number(info.images), size(info.bytes_on_disk), info.profile, info.descriptor, number(info.generation), time(changed)] : Array(6).fill("")),
   ];
   return table("collections", titles, items.map((each) => ({ key: each.name, cells: cells(each) })), [2, 3, 6]);
 }
 
 function job(each, { cancel, retry }) {
-  const { state, done, total, refused, created, ended, waits_for: waits, error, summary } = each;
-  const looked = total === null ? trn("{count} file", "{count} files", done) : tr("{done} of {total} files", { done, total });
+  const { kind, collection, state, done, total, refused, created, ended, waits_for: waits, error, summary } = each;
+  const looked = `${number(done)}${total === null ? "" : ` of ${number(total)}`} file${(total ?? done) === 1 ? "" : "s"}`;
   const figures = Object.entries(summary ?? {}).filter(([, value]) => typeof value === "number" && value > 0);
   const notes = [
-    ended ? tr("{from} to {to}", { from: time(created), to: time(ended) }) : time(created),
-    waits && tr("Waits for: {reason}", { reason: waits }),
+    ended ? `${time(created)} to ${time(ended)}` : time(created),
+    waits && `Waits for: ${waits}`,
     error,
     figures.map(([name, value]) => `${name.replaceAll("_", " ")}: ${number(value)}`).join(" · "),
   ];
   const button = (words, act) => html`<button class="button small" type="button" @click=${() => act(each)}>${words}</button>`;
-  return html`<li class="job" data-state=${state}><strong>${jobTitle(each)}</strong><span class="phase">${jobState(state)}</span>
-    ${isActive(each) ? html`<progress aria-label=${tr("Progress of the job")} max=${total || nothing} value=${total ? done : nothing}></progress>` : nothing}
-    <span class="count">${refused ? tr("{looked}, {refused} refused", { looked, refused }) : looked}</span>
-    ${isActive(each) ? button(tr("Cancel"), cancel) : ["failed", "cancelled"].includes(state) ? button(tr("Try again"), retry) : nothing}
+  return html`<li class="job" data-state=${state}><strong>${`${capitalised(kind)}: ${collection}`}</strong><span class="phase">${capitalised(state)}</span>
+    ${isActive(each) ? html`<progress aria-label="Progress of the job" max=${total || nothing} value=${total ? done : nothing}></progress>` : nothing}
+    <span class="count">${looked}${refused ? `, ${number(refused)} refused` : ""}</span>
+    ${isActive(each) ? button("Cancel", cancel) : ["failed", "cancelled"].includes(state) ? button("Try again", retry) : nothing}
     <p class="hint">${notes.filter(Boolean).join(" · ")}</p></li>`;
 }
 
@@ -71,8 +68,8 @@ function jobs({ jobs: items, allJobs, actions }) {
   if (!items) return nothing;
   const shown = items.filter((each, index) => allJobs || index < SHOWN_JOBS || isActive(each));
   return html`<ul class="jobs" id="jobs" role="list">${repeat(shown, (each) => each.job, (each) => job(each, actions))}</ul>
-    ${items.length ? nothing : html`<p class="hint">${tr("No jobs yet.")}</p>`}
-    ${shown.length < items.length ? html`<button class="button small" type="button" @click=${() => update({ allJobs: true })}>${tr("Show all")}</button>` : nothing}`;
+    ${items.length ? nothing : html`<p class="hint">No jobs yet.</p>`}
+    ${shown.length < items.length ? html`<button class="button small" type="button" @click=${() => update({ allJobs: true })}>Show all</button>` : nothing}`;
 }
 
 /** A check box that changes what is shown. */
@@ -80,53 +77,41 @@ const choice = (name, words) => html`<label class="check"><input type="checkbox"
 
 function tokens({ tokens: items, endedTokens, needsTokens, actions }) {
   const shown = items.filter(({ state }) => endedTokens || state === "valid");
-  const titles = [tr("Token"), tr("Name"), tr("Scopes"), tr("Limited to"), tr("Created"), tr("Made by"), tr("Last use"), tr("Expires"), html`<span class="unseen">${tr("Actions")}</span>`];
+  const titles = ["Token", "Name", "Scopes", "Limited to", "Created", "Made by", "Last use", "Expires", html`<span class="unseen">Actions</span>`];
   const row = (token) => {
     const { token_id: id, name, state, scopes, created, made_by, last_used, expires } = token;
-    const limits = [...token.collections, ...token.where].join(", ") || tr("everything");
-    const ends = state === "revoked" ? tr("revoked") : state === "expired" ? tr("expired {time}", { time: time(expires) }) : time(expires, tr("never"));
-    const revoke = html`<button class="button small" type="button" aria-label=${tr("Revoke the token {id}", { id })} @click=${() => actions.revoke(token)}>${tr("Revoke …")}</button>`;
-    return { key: `${id} ${state}`, cells: [id, name, scopes.join(", "), limits, time(created), maker(made_by), time(last_used, tr("never")), ends], tail: state === "valid" ? revoke : html`` };
+    const limits = [...token.collections, ...token.where].join(", ") || "everything";
+    const ends = state === "revoked" ? "revoked" : state === "expired" ? `expired ${time(expires)}` : time(expires, "never");
+    const revoke = html`<button class="button small" type="button" aria-label=${`Revoke the token ${id}`} @click=${() => actions.revoke(token)}>Revoke …</button>`;
+    return { key: `${id} ${state}`, cells: [id, name, scopes.join(", "), limits, time(created), made_by?.replace(/^user /, "") ?? "command line", time(last_used, "never"), ends], tail: state === "valid" ? revoke : html`` };
   };
   return html`${needsTokens
-      ? html`<p class="buttons"><button class="button small primary" type="button" @click=${actions.create}>${tr("Create a token …")}</button> ${choice("endedTokens", tr("Show expired and revoked ones"))}</p>`
-      : html`<p class="hint">${tr("This service needs no tokens: it answers requests from this machine only.")}</p>`}
+      ? html`<p class="buttons"><button class="button small primary" type="button" @click=${actions.create}>Create a token …</button> ${choice("endedTokens", "Show expired and revoked ones")}</p>`
+      : html`<p class="hint">This service needs no tokens: it answers requests from this machine only.</p>`}
     ${shown.length ? table("tokens", titles, shown.map(row)) : nothing}`;
-}
-
-function columnTitle({ action, method, outcome }) {
-  if (outcome === "refused") return tr("refused");
-  if (outcome === "failed") return tr("failed");
-  return method ? tr("{action}, {method}", { action, method }) : action;
 }
 
 function requests({ requests: items }) {
   const { columns, rows } = requestTable(items);
-  const shown = rows.map(({ day, counts }) => ({ key: day, cells: [day, ...counts.map((count) => number(count))] }));
-  return html`<p class="hint">${tr("By day (UTC), without names of callers and images. The audit log has the single requests.")}</p>
-    ${rows.length ? table("requests", [tr("Day"), ...columns.map(columnTitle)], shown, columns.map((_, index) => index + 1)) : nothing}`;
+  const shown = rows.map(([day, ...counts]) => ({ key: day, cells: [day, ...counts.map((count) => number(count))] }));
+  return html`<p class="hint">By day (UTC), without names of callers and images. The audit log has the single requests.</p>
+    ${rows.length ? table("requests", ["Day", ...columns], shown, columns.map((_, index) => index + 1)) : nothing}`;
 }
 
 function settings({ settings: items, defaultSettings }) {
   const shown = items.filter(({ origin }) => defaultSettings || origin !== "default");
   const rows = shown.map(({ name, value, origin, description }) => ({ key: name, cells: [name, value, origin, description] }));
-  return html`<p class="buttons">${choice("defaultSettings", tr("Show defaults too"))}</p>
-    ${rows.length ? table("settings", [tr("Setting"), tr("Value"), tr("From"), tr("Meaning")], rows) : html`<p class="hint">${tr("All settings have their defaults.")}</p>`}`;
+  return html`<p class="buttons">${choice("defaultSettings", "Show defaults too")}</p>
+    ${rows.length ? table("settings", ["Setting", "Value", "From", "Meaning"], rows) : html`<p class="hint">All settings have their defaults.</p>`}`;
 }
 
-const SECTIONS = [
-  ["health", tr("Health"), health],
-  ["collections", tr("Collections"), collections],
-  ["jobs", tr("Jobs"), jobs],
-  ["tokens", tr("Tokens"), tokens],
-  ["requests", tr("Requests"), requests],
-  ["settings", tr("Settings"), settings],
-];
+const SECTIONS = { health, collections, jobs, tokens, requests, settings };
 
 /** The page for a state. */
 export function page(now) {
   const { problem } = now;
-  return html`<nav class="sections" aria-label=${tr("Sections")}>${SECTIONS.map(([name, title]) => html`<a href=${`#${name}-title`}>${title}</a>`)}<a href="/docs">${tr("API")}</a></nav>
+  const section = ([name, body]) => html`<section aria-labelledby=${`${name}-title`}><h2 id=${`${name}-title`}>${capitalised(name)}</h2>${body(now)}</section>`;
+  return html`<nav class="sections" aria-label="Sections">${Object.keys(SECTIONS).map((name) => html`<a href=${`#${name}-title`}>${capitalised(name)}</a>`)}<a href="/docs">API</a></nav>
     ${problem ? html`<section class="state problem" role="alert"><h2>${problem.title}</h2><p>${problem.message}</p></section>` : nothing}
-    ${SECTIONS.map(([name, title, body]) => html`<section aria-labelledby=${`${name}-title`}><h2 id=${`${name}-title`}>${title}</h2>${body(now)}</section>`)}`;
+    ${Object.entries(SECTIONS).map(section)}`;
 }

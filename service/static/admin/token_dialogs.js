@@ -2,14 +2,6 @@
 
 import { copyText } from "../clipboard.js";
 import { byId } from "../dom.js";
-import { tr } from "../translate.js";
-import { tokenRequest } from "./figures.js";
-
-for (const button of document.querySelectorAll("[data-close]")) {
-  button.addEventListener("click", () => button.closest("dialog").close());
-}
-
-const checked = (form, name) => [...form.querySelectorAll(`input[name=${name}]:checked`)].map(({ value }) => value);
 
 /** Open the dialog that creates a token. */
 export function openCreation() {
@@ -18,20 +10,20 @@ export function openCreation() {
   byId("token-dialog").showModal();
 }
 
+/** The body of a request for a token from the fields of the form. */
+export function tokenRequest(fields) {
+  const text = (name) => fields.get(name).trim();
+  const where = text("where").split(",").map((condition) => condition.trim()).filter(Boolean);
+  return { scopes: fields.getAll("scope"), name: text("name"), expires: text("expires") || null, collections: fields.getAll("collection"), where };
+}
+
 /** Let the dialog create tokens: send(request) resolves to the new token. */
 export function installCreation(send) {
-  const form = byId("token-form");
-  form.addEventListener("submit", async (event) => {
+  byId("token-form").addEventListener("submit", async (event) => {
+    if (event.submitter?.formMethod === "dialog") return; // cancelled
     event.preventDefault();
-    const request = tokenRequest({
-      name: byId("token-name").value,
-      scopes: checked(form, "scope"),
-      expires: byId("token-expires").value,
-      collections: checked(form, "collection"),
-      where: byId("token-where").value,
-    });
     try {
-      const { token } = await send(request);
+      const { token } = await send(tokenRequest(new FormData(event.target)));
       byId("token-dialog").close();
       showToken(token);
     } catch (error) {
@@ -43,10 +35,9 @@ export function installCreation(send) {
 function showToken(token) {
   byId("created-token").textContent = token;
   byId("copied").textContent = "";
-  const forget = () => (byId("created-token").textContent = "");
-  byId("created-dialog").addEventListener("close", forget, { once: true });
+  byId("created-dialog").addEventListener("close", () => (byId("created-token").textContent = ""), { once: true });
   byId("copy-token").onclick = async () => {
-    byId("copied").textContent = (await copyText(token)) ? tr("Copied") : tr("Select the text and copy it.");
+    byId("copied").textContent = (await copyText(token)) ? "Copied" : "Select the text and copy it.";
   };
   byId("created-dialog").showModal();
 }
@@ -59,9 +50,9 @@ export function confirmed(title, text, yes, choice = "") {
   byId("confirm-yes").textContent = yes;
   byId("confirm-choice").hidden = !choice;
   byId("confirm-chosen").checked = false;
-  byId("confirm-choice-text").textContent = choice || "";
+  byId("confirm-choice-text").textContent = choice;
   dialog.returnValue = "";
-  byId("confirm-yes").onclick = () => dialog.close(byId("confirm-chosen").checked ? "chosen" : "yes");
   dialog.showModal();
-  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue), { once: true }));
+  const answer = () => dialog.returnValue && (byId("confirm-chosen").checked ? "chosen" : "yes");
+  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(answer()), { once: true }));
 }

@@ -3,10 +3,9 @@
 import { callParts } from "../page_parts.js";
 import { state, update } from "../page_state.js";
 import * as conditions from "./conditions.js";
-import { ImagePages, PAGE } from "./image_pages.js";
+import { ImagePages, PAGE, Selection } from "./image_pages.js";
 import { openAddressed } from "./large_view.js";
 import { load, recordsOf } from "./requests.js";
-import { Selection } from "./selection.js";
 
 const SERIES = 60; // cards of a request
 const FEW = 30; // values of a label that may be open at first

@@ -1,72 +1,53 @@
 // The dialog in which a user logs in again, while the page keeps what it shows.
 
-import { element } from "../dom.js";
-import { tr } from "../translate.js";
-import { loadCsrf, logIn } from "./login_requests.js";
-
 const CHANNEL = "cbir-login"; // on which the page after a login in another tab reports
 
-/** Ask the user to log in; resolves to what proves requests then, undefined if they cancel. */
-export function askToLogIn() {
-  const { dialog, form, token, error } = build();
+/** Log in with a token; {csrf}, or {error} with the reason in words. */
+async function logIn(token, { DONE, pageOf, csrfOf }) {
+  const response = await fetch("/login", { method: "POST", body: new URLSearchParams({ token, next: DONE }) });
+  const page = await pageOf(response);
+  const csrf = csrfOf(page);
+  return response.ok && csrf ? { csrf } : { error: page.getElementById("wrong")?.textContent };
+}
+
+/**
+ * Ask the user to log in; resolves to what proves requests then, undefined if they cancel.
+ *
+ * page: functions of the page that asks. Imported, they would be a file of their own that every page waits for.
+ */
+export function askToLogIn(page) {
+  const { html, nothing, render, tr, loadCsrf } = page;
   const tabs = new BroadcastChannel(CHANNEL);
+  const place = document.body.appendChild(document.createElement("div"));
+  const account = document.querySelector('meta[name="account-login"]')?.content; // the hospital's login, in another tab
   return new Promise((resolve) => {
     const end = (csrf) => {
       tabs.close();
       window.removeEventListener("focus", useOtherTab);
-      dialog.remove();
+      place.remove();
       resolve(csrf);
     };
     const useOtherTab = async () => {
       const csrf = await loadCsrf().catch(() => undefined);
       if (csrf) end(csrf);
     };
+    const submit = async (event) => {
+      event.preventDefault();
+      const { token } = event.target.elements;
+      draw();
+      const result = await logIn(token.value.trim(), page).catch(() => ({}));
+      if (result.csrf) return end(result.csrf);
+      draw(result.error ?? tr("The service does not respond. Try again."));
+      token.select();
+    };
+    const draw = (error = "") => render(html`<dialog class="login-again" aria-labelledby="login-again" @close=${() => end()}><form class="login" @submit=${submit}>
+      <h2 id="login-again">${tr("You are no longer logged in")}</h2><p class="hint">${tr("Log in to go on: what this page shows is kept.")}</p><p class="wrong" role="alert">${error || nothing}</p>
+      <div class="field"><label for="login-token">${tr("Token")}</label><input id="login-token" name="token" type="password" autocomplete="current-password" required autofocus /></div>
+      <p class="choices"><button class="button primary">${tr("Log in")}</button><button class="button" type="button" @click=${() => place.firstElementChild.close()}>${tr("Cancel")}</button>
+        ${account ? html`<a class="button" href=${account} target="_blank">${tr("Log in with your hospital account")}</a>` : nothing}</p></form></dialog>`, place);
     tabs.addEventListener("message", useOtherTab);
     window.addEventListener("focus", useOtherTab); // back from a tab that ended on another page
-    dialog.addEventListener("close", () => end(undefined));
-    form.addEventListener("submit", async (event) => {
-      event.preventDefault();
-      error.textContent = "";
-      const result = await logIn(token.value.trim()).catch(() => ({}));
-      if (result.csrf) return end(result.csrf);
-      error.textContent = result.error ?? tr("The service does not respond. Try again.");
-      token.select();
-    });
-    document.body.append(dialog);
-    dialog.showModal();
+    draw();
+    place.firstElementChild.showModal();
   });
-}
-
-function build() {
-  const title = element("h2", "", tr("You are no longer logged in"));
-  title.id = "login-again";
-  const error = element("p", "wrong");
-  error.setAttribute("role", "alert");
-  const token = tokenInput();
-  const label = element("label", "", tr("Token"));
-  label.htmlFor = token.id;
-  const cancel = element("button", "button", tr("Cancel"));
-  cancel.type = "button";
-  const choices = element("p", "choices", element("button", "button primary", tr("Log in")), cancel, ...accountLink());
-  const hint = element("p", "hint", tr("Log in to go on: what this page shows is kept."));
-  const form = element("form", "login", title, hint, error, element("div", "field", label, token), choices);
-  const dialog = element("dialog", "login-again", form);
-  dialog.setAttribute("aria-labelledby", title.id);
-  cancel.addEventListener("click", () => dialog.close());
-  return { dialog, form, token, error };
-}
-
-function tokenInput() {
-  const token = element("input");
-  Object.assign(token, { id: "login-token", type: "password", autocomplete: "current-password", required: true, autofocus: true });
-  return token;
-}
-
-/** The link to the hospital's login, which is in another tab; nothing if there is no such login. */
-function accountLink() {
-  const address = document.querySelector('meta[name="account-login"]')?.content;
-  if (!address) return [];
-  const link = element("a", "button", tr("Log in with your hospital account"));
-  Object.assign(link, { href: address, target: "_blank" });
-  return [link];
 }

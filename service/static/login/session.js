@@ -1,6 +1,9 @@
 // The login of a page: proves its requests, and goes on with a new login when one has ended.
 
-import { send } from "./send.js";
+import { tr } from "../translate.js";
+import { html, nothing, render } from "../vendor/lit.js";
+
+const DONE = "/login/done"; // the page after a login
 
 export class Session {
   #csrf;
@@ -49,3 +52,45 @@ export class Session {
     return this.#asking;
   }
 }
+
+/** Send a request as `fetch` does; onProgress(share): called while its body is sent, which `fetch` does not tell. */
+const send = (address, { onProgress, ...options }) => (onProgress ? sendWithProgress(address, options, onProgress) : fetch(address, options));
+
+function sendWithProgress(address, { method, headers, body, signal }, onProgress) {
+  return new Promise((resolve, reject) => {
+    const sent = new XMLHttpRequest();
+    const abort = () => sent.abort();
+    sent.open(method, address);
+    sent.responseType = "blob";
+    for (const [name, value] of Object.entries(headers)) sent.setRequestHeader(name, value);
+    sent.upload.addEventListener("progress", ({ loaded, total }) => onProgress(total ? loaded / total : 0));
+    sent.addEventListener("load", () => resolve(new Response(sent.response, { status: sent.status, headers: headersOf(sent) })));
+    sent.addEventListener("error", () => reject(new TypeError("no response")));
+    sent.addEventListener("abort", () => reject(new DOMException("aborted", "AbortError")));
+    sent.addEventListener("loadend", () => signal?.removeEventListener("abort", abort));
+    signal?.addEventListener("abort", abort);
+    if (signal?.aborted) return reject(new DOMException("aborted", "AbortError"));
+    sent.send(body);
+  });
+}
+
+/** Headers of a response, but those of the coding, which the browser has undone. */
+function headersOf(sent) {
+  const lines = sent.getAllResponseHeaders().trim().split(/[\r\n]+/).map((line) => line.split(/: (.*)/s));
+  return lines.filter(([name]) => name && !["content-encoding", "content-length"].includes(name.toLowerCase())).map(([name, value]) => [name, value ?? ""]);
+}
+
+/** What proves that a request comes from `page`; undefined without a login. */
+const csrfOf = (page) => page.querySelector('meta[name="csrf"]')?.content;
+
+/** The page of an answer to a login, whose text holds the result. */
+const pageOf = async (response) => new DOMParser().parseFromString(await response.text(), "text/html");
+
+/** The value that proves requests with the login that the browser has now; undefined if there is none. */
+const loadCsrf = async () => csrfOf(await pageOf(await fetch(DONE)));
+
+/** Ask the user to log in, by a dialog that is loaded when it is needed. */
+const askToLogIn = async () => (await import("./login_dialog.js")).askToLogIn({ html, nothing, render, tr, DONE, pageOf, csrfOf, loadCsrf });
+
+/** The session of this page. */
+export const session = new Session(csrfOf(document), loadCsrf, askToLogIn);

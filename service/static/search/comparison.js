@@ -1,26 +1,13 @@
 // The reading view of the search page: the query and results beside each other.
 
-import { factsOf, titleOf } from "../card_words.js";
 import { callParts } from "../page_parts.js";
 import { state } from "../page_state.js";
 import { tr } from "../translate.js";
-import { openReading } from "../viewer/reading.js";
+import { openReading, resultOf } from "../viewer/reading.js";
 import { queryViewer, regionParts, sourceOf } from "./query_viewer.js";
 import { collectionName, mark, shownHits, startSearch } from "./run.js";
 
 const KINDS = { relevant: 1, irrelevant: -1 };
-
-/** What the reading view shows of a hit. */
-const resultOf = (hit) => ({
-  id: hit.image_id,
-  collection: collectionName(),
-  rank: hit.rank,
-  title: titleOf(hit),
-  facts: factsOf(hit).join(" · "),
-  pacs: hit.links.viewer ?? null,
-  match: hit.match,
-  hit,
-});
 
 /** The query in words. */
 export const captionOf = ({ text, image }) => text ?? (image ? tr("Image {name} of the collection", { name: image.slice(0, 8) }) : tr("Your image"));
@@ -34,7 +21,7 @@ export function openComparison(from = shownHits(state)[0], listed = shownHits(st
   const source = query.text ? null : sourceOf(query);
   openReading({
     query: { source: source && { ...source, window: viewer?.window ?? query.window }, caption: captionOf(query), region: regionParts(query, viewer?.picture?.size) },
-    results: hits.map(resultOf),
+    results: hits.map((hit) => resultOf(hit, collectionName())),
     index: Math.max(hits.findIndex(({ image_id }) => image_id === from.image_id), 0),
     actions: {
       search: (image) => startSearch({ image }),

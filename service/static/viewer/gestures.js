@@ -1,15 +1,13 @@
 // What the pointer, fingers and the wheel do in a viewer.
 
-import { dragged } from "../window_presets.js";
-import { toPicture } from "./place.js";
+import { dragged } from "./levels.js";
+import { clamp, toPicture } from "./place.js";
 import { pointAt } from "./shapes.js";
 
 const NOTCH = 60; // pixels of the wheel for a slice; a notch of a mouse is 100 or more
 const LEAST_DRAG = 4; // pixels of the screen; less is a click
 const LEAST_REGION = 8; // pixels of the picture
 const SWIPE = 14; // pixels of a finger for a slice
-
-const clamp = (value, most) => Math.min(Math.max(value, 0), most);
 
 /** Connect the stage of a viewer. */
 export function installGestures(viewer) {
@@ -24,7 +22,7 @@ export function installGestures(viewer) {
   };
   const pointOf = (event) => {
     const [x, y] = toPicture(viewer.layout, placeOf(event));
-    return [clamp(x, viewer.picture.size.width), clamp(y, viewer.picture.size.height)];
+    return [clamp(x, 0, viewer.picture.size.width), clamp(y, 0, viewer.picture.size.height)];
   };
 
   stage.addEventListener("contextmenu", (event) => viewer.picture && event.preventDefault());

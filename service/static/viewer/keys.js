@@ -1,6 +1,6 @@
 // The keys of a viewer.
 
-import { PRESETS } from "../window_presets.js";
+import { PRESETS } from "./levels.js";
 import { shifted } from "./measures.js";
 import { stepsOf } from "./stacks.js";
 
@@ -32,8 +32,8 @@ export function handleKey(viewer, event) {
 
 function keyOfPicture(viewer, key, shiftKey) {
   if (viewer.chosen && keyOfShape(viewer, key, shiftKey)) return true;
-  if (ARROWS[key] && shiftKey) return move(viewer, ARROWS[key]);
-  if (ACTIONS[key]) ACTIONS[key](viewer);
+  if (ARROWS[key] && shiftKey) viewer.moveBy(...ARROWS[key].map((step) => -PAN * step));
+  else if (ACTIONS[key]) ACTIONS[key](viewer);
   else if (TOOLS[key] && viewer.tools.includes(TOOLS[key])) viewer.strip.choose(TOOLS[key]);
   else if (viewer.picture.unit === "HU" && PRESETS[key - FIRST_PRESET]) viewer.changeWindow(PRESETS[key - FIRST_PRESET].window);
   else if (key === "Enter" && ["measure", "region"].includes(viewer.tool)) begin(viewer);
@@ -43,18 +43,10 @@ function keyOfPicture(viewer, key, shiftKey) {
   return true;
 }
 
-function move(viewer, [right, down]) {
-  viewer.moveBy(-PAN * right, -PAN * down);
-  return true;
-}
-
 /** Begin a shape or a region in the middle of the picture. */
 function begin(viewer) {
+  if (viewer.tool === "region") return viewer.beginRegion();
   const { width, height } = viewer.picture.size;
-  if (viewer.tool === "region") {
-    viewer.beginRegion();
-    return;
-  }
   const shape = { kind: viewer.shapeKind, a: [width * 0.4, height * 0.5], b: [width * 0.6, height * (viewer.shapeKind === "ellipse" ? 0.6 : 0.5)] };
   viewer.chosen = shape;
   viewer.shapes = [...viewer.shapes, shape];

@@ -1,4 +1,6 @@
-// From values to grey levels: windows, and how two pictures share one. Without the document.
+// From values to grey levels: windows, how dragging changes one, and how two pictures share one. Without the document.
+
+import { tr } from "../translate.js";
 
 export const EIGHT_BIT = { window: [128, 256], values: [0, 255] }; // of a picture without values of its own
 const TYPES = { int16: [-32768, 65536], uint16: [0, 65536], uint8: [0, 256] }; // the least stored number, and how many there are
@@ -52,3 +54,21 @@ export function windowInStep(window, from, to) {
 
 /** A window without digits that nobody sees. */
 export const tidy = (window) => window.map((value) => Number(value.toPrecision(6)));
+
+export const PRESETS = [
+  { name: tr("Soft tissue"), window: [40, 400] },
+  { name: tr("Lung"), window: [-600, 1500] },
+  { name: tr("Bone"), window: [480, 2500] },
+  { name: tr("Brain"), window: [40, 80] },
+  { name: tr("Liver"), window: [90, 150] },
+];
+
+const WHOLE_RANGE = 1000; // screen pixels of a drag over half of all values
+
+/** The window after a drag: to the right wider, down darker. */
+export function dragged([center, width], right, down, [least, greatest]) {
+  const span = greatest - least;
+  const step = span > WHOLE_RANGE ? Math.max(1, span / 2 / WHOLE_RANGE) : span / WHOLE_RANGE;
+  const narrowest = span > 32 ? 1 : span / 512 || 1;
+  return [center + down * step, Math.max(width + right * step, narrowest)];
+}

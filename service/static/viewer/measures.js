@@ -1,6 +1,8 @@
 // Lengths, and the values in an ellipse. Without the document.
 
 import { fixed, tr } from "../translate.js";
+import { clamp } from "./place.js";
+import { within } from "./stacks.js";
 
 /** The length of a line {a, b} between two points of a picture: {pixels, mm}, mm null without a spacing {rows, columns}. */
 export function lengthOf({ a, b }, spacing) {
@@ -39,8 +41,6 @@ export function valuesIn(shape, values, factor = 1) {
   return { count, mean: shift + mean, deviation: Math.sqrt(Math.max(squares / count - mean * mean, 0)), least, most };
 }
 
-const within = (index, count) => Math.min(Math.max(index, 0), count - 1);
-
 /** A length in words, in mm where it is known. */
 export function lengthText(shape, spacing) {
   const { pixels, mm } = lengthOf(shape, spacing);
@@ -59,15 +59,13 @@ export function ellipseText(shape, { spacing, unit, values, factor }) {
 }
 
 /** What a shape {kind, a, b} measures in a picture. */
-export function textOf(shape, picture) {
-  return shape.kind === "ellipse" ? ellipseText(shape, picture) : lengthText(shape, picture.spacing);
-}
+export const textOf = (shape, picture) => (shape.kind === "ellipse" ? ellipseText(shape, picture) : lengthText(shape, picture.spacing));
 
 /** A shape moved by a step in pixels, or with only its second point moved, within a picture of `size`. */
 export function shifted(shape, [right, down], size, onlyEnd = false) {
-  const clamp = ([x, y]) => [Math.min(Math.max(x, 0), size.width), Math.min(Math.max(y, 0), size.height)];
+  const inside = ([x, y]) => [clamp(x, 0, size.width), clamp(y, 0, size.height)];
   const move = ([x, y]) => [x + right, y + down];
-  if (onlyEnd) return { ...shape, b: clamp(move(shape.b)) };
+  if (onlyEnd) return { ...shape, b: inside(move(shape.b)) };
   const both = [move(shape.a), move(shape.b)];
-  return both.every((point) => String(clamp(point)) === String(point)) ? { ...shape, a: both[0], b: both[1] } : shape;
+  return both.every((point) => String(inside(point)) === String(point)) ? { ...shape, a: both[0], b: both[1] } : shape;
 }

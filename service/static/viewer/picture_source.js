@@ -2,7 +2,6 @@
 
 import { ApiError, imageAddress, request, seriesImages } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
-import { imageFacts } from "../image_facts.js";
 import { EIGHT_BIT } from "./levels.js";
 
 const MOST_BYTES = 256 * 2 ** 20; // of kept pictures
@@ -158,4 +157,17 @@ export async function seriesOf({ collection, id }, { study, series }, signal) {
   const slices = (await seriesImages(collection, { study, series }, signal)).map(sliceOf);
   const index = slices.findIndex((slice) => slice.id === id);
   return slices.length > 1 && index >= 0 ? { kind: "stack", collection, slices, index } : null;
+}
+
+/** {size, windowing, frames, spacing, modality} of the headers of a picture; null, 1 and "" where they do not say. */
+export function imageFacts(headers) {
+  const numbers = (name) => headers.get(name)?.split(",").map(Number) ?? null;
+  const [size, window, spacing] = ["Image-Size", "Image-Window", "Image-Spacing"].map(numbers);
+  return {
+    size: size && { width: size[0], height: size[1] },
+    windowing: window && { window, values: numbers("Image-Values") },
+    frames: Number(headers.get("Image-Frames") ?? 1),
+    spacing: spacing && { rows: spacing[0], columns: spacing[1] },
+    modality: headers.get("Image-Modality") ?? "",
+  };
 }

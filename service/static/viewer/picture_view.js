@@ -1,7 +1,7 @@
 // One picture that can be windowed, zoomed, measured in and selected from: what <cbir-viewer> is without its slices and groups.
 
-import { element } from "../dom.js";
 import { number, tr } from "../translate.js";
+import { html, render } from "../vendor/lit.js";
 import { Film } from "./film.js";
 import { installGestures } from "./gestures.js";
 import * as groups from "./groups.js";
@@ -42,28 +42,21 @@ export class PictureView extends HTMLElement {
   }
 
   #build() {
+    const keyless = this.hasAttribute("keyless");
     this.film = new Film();
-    this.drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    this.drawing.setAttribute("aria-hidden", "true");
-    this.note = element("p", "viewer-note");
-    this.counter = element("output", "viewer-counter");
-    this.windowed = element("output", "viewer-window");
-    this.stage = element("div", "viewer-stage", this.film.canvas, this.drawing, this.note, element("div", "viewer-facts", this.windowed, this.counter));
-    this.stage.tabIndex = this.hasAttribute("keyless") ? -1 : 0;
-    this.stage.setAttribute("role", "group");
-    this.measured = element("output", "viewer-measured unseen");
-    this.slider = Object.assign(element("input", "viewer-slider"), { type: "range", min: 1 });
-    this.slider.addEventListener("input", () => this.goTo(this.slider.valueAsNumber - 1, true));
     this.strip = new ToolStrip(this);
-    this.append(this.stage, this.strip.node, this.slider, this.measured);
-    if (!this.hasAttribute("keyless")) this.stage.addEventListener("keydown", (event) => this.press(event));
+    render(html`<div class="viewer-stage" role="group" tabindex=${keyless ? -1 : 0} @keydown=${(event) => keyless || this.press(event)}>${this.film.canvas}<svg aria-hidden="true"></svg><p class="viewer-note"></p>
+        <div class="viewer-facts"><output class="viewer-window"></output><output class="viewer-counter"></output></div></div>
+      ${this.strip.node}<input class="viewer-slider" type="range" min="1" @input=${() => this.goTo(this.slider.valueAsNumber - 1, true)} /><output class="viewer-measured unseen"></output>`, this);
+    const parts = { stage: "stage", drawing: "stage svg", note: "note", windowed: "window", counter: "counter", slider: "slider", measured: "measured" };
+    for (const [name, part] of Object.entries(parts)) this[name] = this.querySelector(`.viewer-${part}`);
     installGestures(this);
-    this.strip.show();
+    this.strip.draw();
     this.describe();
   }
 
   attributeChangedCallback(name) {
-    if (name === "tools") this.strip?.show();
+    if (name === "tools") this.strip?.draw();
     else if (this.stage) this.describe();
   }
 

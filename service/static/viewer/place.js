@@ -3,7 +3,8 @@
 export const FITTED = Object.freeze({ scale: 1, x: 0, y: 0 }); // x, y: shifts in parts of the pane
 const MAX_SCALE = 32;
 
-const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
+/** The nearest value from `least` to `most`. */
+export const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
 
 /**
  * The layout {left, top, sx, sy, width, flipped} of a picture of `size` in a pane {width, height}: its edges, and screen pixels

@@ -1,232 +1,195 @@
 // The reading view: the query and one or three results on the whole screen, in step with each other.
-// openReading() below is called by a page; features add to it by reading(view) of their part, see page_parts.js.
+// Features add to it by reading(view): something else is shown; readingSwitches(view), readingExtras(view): templates; readingKeys(): actions by key.
 
 import { ApiError, record } from "../api.js";
-import { element } from "../dom.js";
-import { describe } from "../metadata.js";
+import { factsOf, titleOf } from "../card_words.js";
+import { facts, failed } from "../metadata.js";
 import { callParts } from "../page_parts.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
+import { html, live, nothing, render } from "../vendor/lit.js";
 import { loadPicture, seriesOf } from "./picture_source.js";
 import "./viewer.js";
 
-const GROUP = "reading";
-const TOOLS = ["window", "zoom", "measure"];
 const STORAGE_KEY = "reading-results";
-const STEPS = [["slices", tr("Slices")], ["window", tr("Window")], ["zoom", tr("Zoom")]];
+const LAYOUTS = { 1: "1 × 2", 3: "2 × 2" }; // by the number of results
+const STEPS = { slices: tr("Slices"), window: tr("Window"), zoom: tr("Zoom") };
+const LINKS = { mm: tr("Slices are linked by millimetres."), fraction: tr("Slices are linked by their share of the series: positions are unknown.") };
+const MARKS = [["relevant", "✓", tr("Relevant")], ["irrelevant", "✕", tr("Not relevant")]];
 
-function button(text, onClick, title = "") {
-  const made = Object.assign(element("button", "button small", text), { type: "button", title });
-  made.addEventListener("click", onClick);
-  return made;
-}
+class ReadingView {
+  place = document.body.appendChild(document.createElement("div"));
+  follows = { slices: true, window: true, zoom: true };
+  count = Number(remembered(STORAGE_KEY)) === 3 ? 3 : 1;
+  #waiting = false;
 
-/** A figure with a viewer, and a caption that is filled later. */
-class Pane {
-  constructor(view) {
-    this.view = view;
-    this.viewer = document.createElement("cbir-viewer");
-    this.viewer.tools = TOOLS;
-    this.viewer.linked = GROUP;
-    this.viewer.setAttribute("wheel-zooms", "");
-    this.caption = element("figcaption", "");
-    this.node = element("figure", "", this.viewer, this.caption);
+  open({ query, results, index, actions = {} }) {
+    Object.assign(this, { query, results, actions, position: index, reported: null, metadata: null, flipped: false, sources: new Map() });
+    render(this.template(), this.place);
+    this.dialog.showModal();
+    this.show();
+    this.viewers[1].stage.focus();
   }
 
-  /** Show a picture, and all slices of its series once they are known. */
-  async show(source, label) {
-    this.viewer.label = label;
-    this.viewer.source = source;
-    if (source?.kind !== "image") return;
+  get dialog() {
+    return this.place.querySelector("dialog");
+  }
+
+  get viewers() {
+    return [...this.place.querySelectorAll("cbir-viewer")];
+  }
+
+  /** The results beside the query, each {result, viewer}. */
+  get shown() {
+    return this.results.slice(this.position, this.position + this.count).map((result, index) => ({ result, viewer: this.viewers[index + 1] }));
+  }
+
+  /** The result that has the focus, else the first one. */
+  get current() {
+    return this.shown.find(({ viewer }) => viewer.closest("figure").contains(document.activeElement)) ?? this.shown[0];
+  }
+
+  /** The image of a result that a viewer shows: a slice of its series, or the result itself. */
+  imageOf = ({ result, viewer }) => viewer.slice?.id ?? result.id;
+
+  /** The source of a viewer: a picture, and all slices of its series once they are known. */
+  sourceOf(key, source) {
+    if (!this.sources.has(key)) {
+      this.sources.set(key, source);
+      if (source?.kind === "image") this.#loadSeries(key, source, this.sources);
+    }
+    return this.sources.get(key);
+  }
+
+  async #loadSeries(key, source, sources) {
     try {
-      const image = await record(source);
-      const stack = await seriesOf(source, image);
-      if (stack && this.viewer.source === source) this.viewer.source = stack;
+      const stack = await seriesOf(source, await record(source));
+      if (!stack) return;
+      sources.set(key, stack);
+      this.draw();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error; // else it stays one picture
     }
   }
 
-  /** Show a result {id, collection, rank, title, facts, pacs, match}, or nothing. */
-  showResult(result) {
-    this.result = result;
-    this.node.hidden = !result;
-    if (!result) return this.show(null, "");
-    const { id, collection, rank, title, facts, pacs, match } = result;
-    const { actions } = this.view;
-    const marks = [["relevant", "✓", tr("Relevant")], ["irrelevant", "✕", tr("Not relevant")]].map(([kind, sign, name]) => {
-      const made = button(sign, () => this.view.mark(this, kind), name);
-      made.setAttribute("aria-label", `${name}: ${title}`);
-      made.dataset.mark = kind;
-      return made;
-    });
-    const words = element("span", "reading-words", element("strong", "", tr("Rank {rank} · {title}", { rank, title })), ` ${facts}`);
-    const pacsLink = pacs && Object.assign(element("a", "button small primary", tr("Open in PACS viewer")), { href: pacs, target: "_blank", rel: "noopener noreferrer" });
-    const search = button(tr("Search with this image"), () => this.view.search(this));
-    search.classList.add("reading-search");
-    this.caption.replaceChildren(words, ...(actions.mark ? marks : []), search, ...(pacsLink ? [pacsLink] : []));
-    this.viewer.marked = match ?? null;
-    this.viewer.flipped = false;
-    return this.show({ kind: "image", collection, id }, tr("Result at rank {rank}, {title}", { rank, title }));
+  /** Draw, and tell those who follow what is shown. */
+  show() {
+    const { results, position, count } = this;
+    const [query] = this.viewers;
+    query.goTo(query.start); // the slice that the results were found with
+    this.draw();
+    if (this.metadata) this.loadMetadata();
+    if (this.reported !== results[position]) this.actions.shown?.(results[position]);
+    this.reported = results[position];
+    queueMicrotask(() => callParts("reading", this)); // drawn then
+    for (const { id, collection } of results.slice(position + count, position + 2 * count)) loadPicture({ id, collection }).catch(() => {});
   }
 
-  /** The image of the result that is shown: a slice of its series, or the result itself. */
-  get image() {
-    return this.viewer.slice?.id ?? this.result?.id;
-  }
-}
-
-class ReadingView {
-  constructor() {
-    this.panes = [];
-    this.position = 0;
-    this.follows = { slices: true, window: true, zoom: true };
-    this.title = element("h2", "");
-    this.link = Object.assign(element("p", "reading-link"), { role: "status" });
-    this.earlier = button("←", () => this.go(-1), tr("Previous result"));
-    this.later = button("→", () => this.go(1), tr("Next result"));
-    for (const each of [this.earlier, this.later]) each.setAttribute("aria-label", each.title);
-    this.layouts = [[1, "1 × 2"], [3, "2 × 2"]].map(([count, name]) => {
-      const made = button(name, () => this.setCount(count), "G");
-      made.dataset.count = count;
-      return made;
+  /** Draw after the running script: viewers tell of what changes while they are drawn. */
+  draw() {
+    if (this.#waiting) return;
+    this.#waiting = true;
+    queueMicrotask(() => {
+      this.#waiting = false;
+      if (this.dialog) render(this.template(), this.place);
     });
-    this.steps = STEPS.map(([name, title]) => {
-      const box = Object.assign(element("input", ""), { type: "checkbox", checked: true });
-      box.addEventListener("change", () => this.follow(name, box.checked));
-      return element("label", "check", box, ` ${title}`);
-    });
-    const inStep = element("span", "reading-steps", element("span", "", tr("In step:")), ...this.steps);
-    inStep.setAttribute("role", "group");
-    inStep.setAttribute("aria-label", tr("What moves together"));
-    this.switches = element("span", "buttons"); // of features
-    this.tell = button(tr("Metadata"), () => this.toggleMetadata(), "I");
-    this.leave = button(tr("Close"), () => this.dialog.close(), "Esc");
-    this.leave.classList.add("reading-leave");
-    const header = element("header", "", this.earlier, this.later, this.title, ...this.layouts, inStep, this.switches, this.tell, this.leave);
-    this.grid = element("div", "reading-panes");
-    this.extras = element("div", "reading-extras"); // of features
-    this.metadata = Object.assign(element("section", "metadata", element("dl", "")), { hidden: true, tabIndex: 0 });
-    this.metadata.setAttribute("aria-label", tr("Metadata"));
-    this.dialog = element("dialog", "reading", header, this.grid, this.link, this.extras, this.metadata);
-    this.dialog.setAttribute("aria-label", tr("Comparison of the query with results"));
-    this.dialog.addEventListener("keydown", (event) => this.key(event));
-    this.dialog.addEventListener("close", () => this.closed());
-    for (const name of ["cbir-link", "cbir-ready"]) this.dialog.addEventListener(name, () => this.say());
-    document.body.append(this.dialog);
   }
 
-  open({ query, results, index, actions = {}, withMetadata = false }) {
-    Object.assign(this, { results, actions, position: index, query, reported: null });
-    this.panes = [new Pane(this)];
-    this.panes[0].caption.append(element("span", "reading-words", element("strong", "", tr("Query")), ` ${query.caption}`));
-    this.panes[0].node.hidden = !query.source;
-    this.grid.replaceChildren(this.panes[0].node);
-    if (!this.dialog.open) this.dialog.showModal();
-    this.panes[0].show(query.source, tr("The query"));
-    this.panes[0].viewer.marked = query.region ?? null;
-    this.setCount(Number(remembered(STORAGE_KEY)) === 3 ? 3 : 1);
-    this.toggleMetadata(withMetadata);
-    this.panes[1].viewer.stage.focus();
+  template() {
+    const { results, position, count, query, metadata } = this;
+    const last = Math.min(position + count, results.length);
+    const first = last > position + 1 ? `${position + 1}–${last}` : position + 1;
+    const step = (by, sign, title) => html`<button class="button small" type="button" title=${title} aria-label=${title} ?disabled=${!results[position + by]} @click=${() => this.go(by)}>${sign}</button>`;
+    const layout = ([each, name]) => html`<button class="button small" type="button" title="G" data-count=${each} aria-pressed=${String(Number(each) === count)} @click=${() => this.setCount(Number(each))}>${name}</button>`;
+    const inStep = ([name, title]) => html`<label class="check"><input type="checkbox" .checked=${this.follows[name]} @change=${({ target }) => this.follow(name, target.checked)} /> ${title}</label>`;
+    return html`<dialog class="reading" aria-label=${tr("Comparison of the query with results")} @keydown=${(event) => this.key(event)} @close=${() => this.closed()}
+      @cbir-link=${() => this.draw()} @cbir-ready=${() => this.changed()} @cbir-slice=${() => this.changed()}>
+      <header>${step(-1, "←", tr("Previous result"))}${step(1, "→", tr("Next result"))}<h2>${tr("Result {first} of {count}", { first, count: results.length })}</h2>
+        ${Object.entries(LAYOUTS).map(layout)}
+        <span class="reading-steps" role="group" aria-label=${tr("What moves together")}><span>${tr("In step:")}</span>${Object.entries(STEPS).map(inStep)}</span>
+        <span class="buttons">${callParts("readingSwitches", this)}</span>
+        <button class="button small" type="button" title="I" aria-expanded=${String(Boolean(metadata))} @click=${() => this.toggleMetadata()}>${tr("Metadata")}</button>
+        <button class="button small reading-leave" type="button" title="Esc" @click=${() => this.dialog.close()}>${tr("Close")}</button></header>
+      <div class="reading-panes" data-count=${count}>
+        ${this.pane({ source: query.source && this.sourceOf("query", query.source), label: tr("The query"), marked: query.region, caption: html`<span class="reading-words"><strong>${tr("Query")}</strong> ${query.caption}</span>` })}
+        ${Array.from({ length: count }, (_, index) => this.resultPane(results[position + index]))}</div>
+      <p class="reading-link" role="status">${(this.follows.slices && LINKS[this.viewers[0]?.linkedBy]) || nothing}</p>
+      <div class="reading-extras">${callParts("readingExtras", this)}</div>
+      <section class="metadata" tabindex="0" aria-label=${tr("Metadata")} ?hidden=${!metadata}><dl>${metadata}</dl></section>
+    </dialog>`;
+  }
+
+  pane({ source = null, label = "", marked = null, flipped = false, caption = nothing }) {
+    return html`<figure ?hidden=${!source}><cbir-viewer tools="window zoom measure" wheel-zooms label=${label} .linked=${"reading"} .follows=${this.follows}
+      .source=${live(source)} .marked=${marked} .flipped=${flipped}></cbir-viewer><figcaption>${caption}</figcaption></figure>`;
+  }
+
+  resultPane(result) {
+    if (!result) return this.pane({});
+    const { id, collection, rank, title, facts: about, pacs, match } = result;
+    const mark = ([kind, sign, name]) => html`<button class="button small" type="button" title=${name} aria-label=${`${name}: ${title}`} data-mark=${kind} aria-pressed=${String(this.actions.markOf(id) === kind)} @click=${() => this.mark(result, kind)}>${sign}</button>`;
+    return this.pane({
+      source: this.sourceOf(id, { kind: "image", collection, id }),
+      label: tr("Result at rank {rank}, {title}", { rank, title }),
+      marked: match,
+      flipped: this.flipped,
+      caption: html`<span class="reading-words"><strong>${tr("Rank {rank} · {title}", { rank, title })}</strong> ${about}</span>
+        ${this.actions.mark ? MARKS.map(mark) : nothing}
+        <button class="button small reading-search" type="button" @click=${() => this.search(this.shown.find((each) => each.result === result))}>${tr("Search with this image")}</button>
+        ${pacs ? html`<a class="button small primary" href=${pacs} target="_blank" rel="noopener noreferrer">${tr("Open in PACS viewer")}</a>` : nothing}`,
+    });
+  }
+
+  changed() {
+    this.draw();
+    callParts("reading", this);
   }
 
   /** Show one or three results beside the query. */
   setCount(count) {
     remember(STORAGE_KEY, String(count));
-    this.grid.dataset.count = count;
-    for (const each of this.layouts) each.setAttribute("aria-pressed", String(Number(each.dataset.count) === count));
-    for (const pane of this.panes.splice(1 + count)) pane.node.remove();
-    while (this.panes.length < 1 + count) {
-      const pane = new Pane(this);
-      this.panes.push(pane);
-      this.grid.append(pane.node);
-    }
-    for (const { viewer } of this.panes) viewer.follows = { ...this.follows };
+    this.count = count;
     this.show();
   }
 
-  get shown() {
-    return this.panes.slice(1).filter(({ result }) => result);
-  }
-
-  show() {
-    const { results, position, panes } = this;
-    const count = panes.length - 1;
-    panes[0].viewer.goTo(panes[0].viewer.start); // the slice that the results were found with
-    panes.slice(1).forEach((pane, at) => pane.result?.id !== results[position + at]?.id && pane.showResult(results[position + at]));
-    const last = Math.min(position + count, results.length);
-    this.title.textContent = tr("Result {first} of {count}", { first: last > position + 1 ? `${position + 1}–${last}` : position + 1, count: results.length });
-    this.earlier.disabled = position === 0;
-    this.later.disabled = position + 1 >= results.length;
-    this.showMarks();
-    this.say();
-    if (!this.metadata.hidden) this.loadMetadata();
-    if (this.reported !== results[position]) this.actions.shown?.(results[position]);
-    this.reported = results[position];
-    callParts("reading", this);
-    for (const { id, collection } of results.slice(last, last + count)) loadPicture({ id, collection }).catch(() => {});
-  }
-
-  showMarks() {
-    for (const { result, caption } of this.shown) {
-      for (const each of caption.querySelectorAll("[data-mark]")) each.setAttribute("aria-pressed", String(this.actions.markOf?.(result.id) === each.dataset.mark));
-    }
-  }
-
-  /** Say how slices are linked. */
-  say() {
-    const texts = { mm: tr("Slices are linked by millimetres."), fraction: tr("Slices are linked by their share of the series: positions are unknown.") };
-    this.link.textContent = (this.follows.slices && texts[this.panes[0]?.viewer.linkedBy]) || "";
-  }
-
   go(step) {
-    const next = this.position + step;
-    if (next < 0 || next >= this.results.length) return;
-    this.position = next;
+    if (!this.results[this.position + step]) return;
+    Object.assign(this, { position: this.position + step, flipped: false });
     this.show();
   }
 
   /** Let slices, window or zoom move together, or each for itself. */
   follow(name, isOn) {
     this.follows = { ...this.follows, [name]: isOn };
-    for (const { viewer } of this.panes) viewer.follows = { ...this.follows };
-    if (name === "slices") this.panes[0].viewer.link();
-    this.say();
+    for (const viewer of this.viewers) viewer.follows = this.follows;
+    if (name === "slices") this.viewers[0].link();
+    this.draw();
   }
 
-  /** The pane of a result that has the focus, else the first one. */
-  get current() {
-    return this.shown.find(({ node }) => node.contains(document.activeElement)) ?? this.shown[0];
+  mark({ id }, kind) {
+    this.actions.mark?.(id, kind);
+    this.draw();
   }
 
-  mark(pane, kind) {
-    this.actions.mark?.(pane.result.id, kind);
-    this.showMarks();
-  }
-
-  search(pane) {
-    const { image } = pane;
+  search(shown) {
+    const image = this.imageOf(shown);
     this.dialog.close();
     this.actions.search?.(image);
   }
 
-  toggleMetadata(isOpen = this.metadata.hidden) {
-    this.metadata.hidden = !isOpen;
-    this.tell.setAttribute("aria-expanded", String(isOpen));
-    if (isOpen) this.loadMetadata();
+  toggleMetadata() {
+    this.metadata = this.metadata ? null : [];
+    if (this.metadata) this.loadMetadata();
+    this.draw();
   }
 
   async loadMetadata() {
-    const { id, collection } = this.results[this.position];
-    const list = this.metadata.firstElementChild;
-    this.actions.told?.(this.results[this.position]);
-    try {
-      const loaded = await record({ collection, id });
-      if (this.results[this.position].id === id) list.replaceChildren(...describe(loaded));
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      list.replaceChildren(element("div", "", element("dt", "", error.title), element("dd", "", error.message)));
-    }
+    const result = this.results[this.position];
+    this.actions.told?.(result);
+    const lines = await record(result).then(facts, failed);
+    if (!this.metadata || this.results[this.position] !== result) return;
+    this.metadata = lines;
+    this.draw();
   }
 
   key(event) {
@@ -235,13 +198,17 @@ class ReadingView {
     const actions = {
       ArrowLeft: () => this.go(-1),
       ArrowRight: () => this.go(1),
-      g: () => this.setCount(this.panes.length > 2 ? 1 : 3),
+      g: () => this.setCount(this.count === 3 ? 1 : 3),
       i: () => this.toggleMetadata(),
-      y: () => this.mark(current, "relevant"),
-      n: () => this.mark(current, "irrelevant"),
+      y: () => this.mark(current.result, "relevant"),
+      n: () => this.mark(current.result, "irrelevant"),
       s: () => this.search(current),
-      p: () => current.caption.querySelector("a")?.click(),
-      f: () => this.shown.forEach(({ viewer }) => (viewer.flipped = !viewer.flipped)),
+      p: () => current.viewer.closest("figure").querySelector("a")?.click(),
+      f: () => {
+        this.flipped = !this.flipped;
+        this.draw();
+      },
+      ...Object.assign({}, ...callParts("readingKeys")),
     };
     const action = !event.shiftKey && actions[event.key.length > 1 ? event.key : event.key.toLowerCase()];
     if (action) action();
@@ -251,26 +218,22 @@ class ReadingView {
   }
 
   closed() {
-    for (const { viewer } of this.panes) viewer.source = null;
-    this.grid.replaceChildren();
-    this.panes = [];
+    render(nothing, this.place);
     this.actions.closed?.(this.results[this.position]);
   }
 }
 
+/** A hit of the API as a result of the view. */
+export const resultOf = (hit, collection) => ({ id: hit.image_id, collection, rank: hit.rank, title: titleOf(hit), facts: factsOf(hit).join(" · "), pacs: hit.links.viewer ?? null, match: hit.match, hit });
+
 let view = null;
 
 /**
- * Open the reading view.
- * query: {source, caption, region}, source as of <cbir-viewer>, null for words; region: in parts of its picture. results: [{id, collection, rank, title, facts, pacs, match}],
- * pacs: address of the image in the archive's viewer, or null. index: of the result that is shown.
+ * Open the reading view. query: {source, caption, region}, source as of <cbir-viewer>, null for words; region: in parts of its picture.
+ * results: [{id, collection, rank, title, facts, pacs, match}], pacs: address of the image in the archive's viewer, or null. index: of the result that is shown.
  * actions: mark(id, kind), markOf(id) "relevant", "irrelevant" or null, search(id), shown(result), told(result): its metadata are, closed(result).
  */
 export function openReading(options) {
   view ??= new ReadingView();
   view.open(options);
-}
-
-export function closeReading() {
-  if (view?.dialog.open) view.dialog.close();
 }

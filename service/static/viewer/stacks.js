@@ -1,12 +1,15 @@
 // Stacks of slices: steps in one, and the slice of another that belongs to it. Without the document.
 
+import { clamp } from "./place.js";
+
 /** The steps of a key, 0 for other keys. */
 export function stepsOf(key, count) {
   const page = Math.max(1, Math.round(count / 10));
   return { ArrowUp: -1, ArrowDown: 1, PageUp: -page, PageDown: page, Home: -count, End: count }[key] ?? 0;
 }
 
-export const within = (index, count) => Math.min(Math.max(index, 0), count - 1);
+/** The index in a list of `count` that is nearest to one. */
+export const within = (index, count) => clamp(index, 0, count - 1);
 
 const AHEAD = [1, -1, 2, -2, 3, -3]; // steps from the slice that is shown
 

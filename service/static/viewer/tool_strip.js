@@ -1,8 +1,8 @@
 // The signs on a picture that choose what the left button does, each with a row of choices beside it.
 
-import { element } from "../dom.js";
 import { fixed, tr } from "../translate.js";
-import { PRESETS } from "../window_presets.js";
+import { html, live, nothing, render } from "../vendor/lit.js";
+import { PRESETS } from "./levels.js";
 
 const SIGNS = {
   window: ["◐", tr("Window"), "D"],
@@ -10,22 +10,49 @@ const SIGNS = {
   measure: ["↔", tr("Measure"), "M"],
   region: ["▭", tr("Region"), "C"],
 };
+const SHAPES = [["length", tr("Length")], ["ellipse", tr("Ellipse")]];
 
-function button(text, onClick, title = "") {
-  const made = Object.assign(element("button", "", text), { type: "button", title });
-  made.addEventListener("click", onClick);
-  return made;
-}
+const button = (text, act, { title = nothing, name = nothing, pressed = nothing } = {}) =>
+  html`<button type="button" title=${title} aria-label=${name} aria-pressed=${pressed} @click=${act}>${text}</button>`;
+
+/** The choices of each tool. */
+const ROWS = {
+  window(viewer) {
+    const change = (index) => ({ target: { valueAsNumber: value } }) => {
+      const window = viewer.shownWindow.with(index, index ? Math.max(value, 1e-6) : value);
+      if (window.every(Number.isFinite)) viewer.changeWindow(window);
+    };
+    const number = (index, name) => html`<input type="number" step="any" aria-label=${name} .value=${live(String(Number(viewer.shownWindow[index].toPrecision(5))))} @change=${change(index)} />`;
+    const invert = () => {
+      viewer.inverted = !viewer.inverted;
+      viewer.strip.draw();
+    };
+    return html`${viewer.picture.unit === "HU" ? PRESETS.map(({ name, window }) => button(name, () => viewer.changeWindow(window))) : nothing}
+      ${button(tr("Default"), () => viewer.changeWindow(null))}${number(0, tr("Center"))}${number(1, tr("Width"))}
+      ${button(tr("Invert"), invert, { title: "V", pressed: String(viewer.inverted) })}`;
+  },
+  zoom: (viewer) => html`${button("−", () => viewer.zoomBy(0.8), { name: tr("Zoom out") })}<output>${tr("{number} %", { number: fixed(viewer.scale * 100, 0) })}</output>
+    ${button("+", () => viewer.zoomBy(1.25), { name: tr("Zoom in") })}${button(tr("Fit"), () => viewer.reset(), { title: "0" })}
+    ${button("1:1", () => viewer.actualSize(), { title: tr("A pixel of the picture on a pixel of the screen") })}`,
+  measure(viewer) {
+    const choose = (shapeKind) => {
+      Object.assign(viewer, { shapeKind });
+      viewer.strip.draw();
+    };
+    return html`${SHAPES.map(([kind, name]) => button(name, () => choose(kind), { pressed: String(kind === viewer.shapeKind) }))}
+      ${button(tr("Remove all"), () => Object.assign(viewer, { chosen: null, shapes: [] }))}`;
+  },
+  region: (viewer) => html`${button(tr("Choose with keys"), () => viewer.beginRegion(), { title: tr("Region: arrow keys move it, with Shift they resize it, Enter searches with it, Escape cancels") })}
+    ${button(tr("Whole image"), () => viewer.selectRegion(null))}`,
+};
 
 export class ToolStrip {
   #open = false;
 
   constructor(viewer) {
     this.viewer = viewer;
-    this.signs = element("div", "viewer-signs");
-    this.row = element("div", "viewer-row");
-    this.row.hidden = true;
-    this.node = element("div", "viewer-strip", this.signs, this.row);
+    this.node = document.createElement("div");
+    this.node.className = "viewer-strip";
     this.node.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || !this.#open) return;
       event.stopPropagation();
@@ -35,28 +62,10 @@ export class ToolStrip {
     });
   }
 
-  /** Show a sign for each tool of the viewer. */
-  show() {
-    const made = this.viewer.tools.filter((name) => SIGNS[name]).map((name) => {
-      const [sign, title, key] = SIGNS[name];
-      const choice = button(sign, () => this.choose(name), `${title} (${key})`);
-      choice.setAttribute("aria-label", title);
-      choice.dataset.tool = name;
-      return choice;
-    });
-    this.signs.replaceChildren(...made);
-    this.node.hidden = !made.length;
-    this.signs.setAttribute("role", "group");
-    this.signs.setAttribute("aria-label", tr("Tools for the picture"));
-    this.draw();
-  }
-
   /** Give a tool to the pointer and open its row; again, close the row. */
   choose(name) {
     this.#open = this.viewer.tool !== name || !this.#open;
-    this.viewer.tool = name;
-    this.viewer.chosen = null;
-    this.#fill();
+    Object.assign(this.viewer, { tool: name, chosen: null });
     this.draw();
     this.viewer.redraw();
   }
@@ -65,7 +74,7 @@ export class ToolStrip {
   openRow(name) {
     this.#open = false;
     this.choose(name);
-    (this.row.querySelector("input") ?? this.row.querySelector("button")).focus();
+    (this.node.querySelector("input") ?? this.node.querySelector(".viewer-row button"))?.focus();
   }
 
   close() {
@@ -73,82 +82,18 @@ export class ToolStrip {
     this.draw();
   }
 
-  #fill() {
-    const { viewer } = this;
-    const rows = { window: () => this.#windowRow(), zoom: () => this.#zoomRow(), measure: () => this.#measureRow(), region: () => this.#regionRow() };
-    this.row.replaceChildren(...rows[viewer.tool]());
-    this.row.setAttribute("role", "group");
-    this.row.setAttribute("aria-label", SIGNS[viewer.tool][1]);
-  }
-
-  #windowRow() {
-    const { viewer } = this;
-    const presets = viewer.picture?.unit === "HU" ? PRESETS.map(({ name, window }) => button(name, () => viewer.changeWindow(window))) : [];
-    const number = (index, name) => {
-      const input = Object.assign(element("input", ""), { type: "number", step: "any" });
-      input.setAttribute("aria-label", name);
-      input.dataset.part = index;
-      input.addEventListener("change", () => {
-        const window = [...viewer.shownWindow];
-        window[index] = index ? Math.max(input.valueAsNumber, 1e-6) : input.valueAsNumber;
-        if (window.every(Number.isFinite)) viewer.changeWindow(window);
-      });
-      return input;
-    };
-    const invert = button(tr("Invert"), () => ((viewer.inverted = !viewer.inverted), this.draw()), "V");
-    invert.dataset.state = "inverted";
-    return [...presets, button(tr("Default"), () => viewer.changeWindow(null)), number(0, tr("Center")), number(1, tr("Width")), invert];
-  }
-
-  #zoomRow() {
-    const { viewer } = this;
-    const signed = (sign, name, onClick) => {
-      const made = button(sign, onClick);
-      made.setAttribute("aria-label", name);
-      return made;
-    };
-    const scale = element("output", "");
-    scale.dataset.scale = "";
-    return [
-      signed("−", tr("Zoom out"), () => viewer.zoomBy(0.8)),
-      scale,
-      signed("+", tr("Zoom in"), () => viewer.zoomBy(1.25)),
-      button(tr("Fit"), () => viewer.reset(), "0"),
-      button("1:1", () => viewer.actualSize(), tr("A pixel of the picture on a pixel of the screen")),
-    ];
-  }
-
-  #measureRow() {
-    const { viewer } = this;
-    const kinds = [["length", tr("Length")], ["ellipse", tr("Ellipse")]].map(([kind, name]) => {
-      const made = button(name, () => {
-        viewer.shapeKind = kind;
-        this.draw();
-      });
-      made.dataset.kind = kind;
-      return made;
-    });
-    return [...kinds, button(tr("Remove all"), () => ((viewer.chosen = null), (viewer.shapes = [])))];
-  }
-
-  #regionRow() {
-    const { viewer } = this;
-    return [button(tr("Choose with keys"), () => viewer.beginRegion(), tr("Region: arrow keys move it, with Shift they resize it, Enter searches with it, Escape cancels")), button(tr("Whole image"), () => viewer.selectRegion(null))];
-  }
-
-  /** Show which tool is chosen, and what its row says. */
+  /** Show a sign for each tool of the viewer, which of them is chosen, and its row. */
   draw() {
     const { viewer } = this;
-    for (const sign of this.signs.children) {
-      const isChosen = sign.dataset.tool === viewer.tool;
-      sign.setAttribute("aria-pressed", String(isChosen));
-      sign.setAttribute("aria-expanded", String(isChosen && this.#open));
-    }
-    this.row.hidden = !this.#open || !viewer.picture;
-    if (this.row.hidden) return;
-    for (const input of this.row.querySelectorAll("input")) input.value = Number(viewer.shownWindow[input.dataset.part].toPrecision(5));
-    for (const output of this.row.querySelectorAll("[data-scale]")) output.textContent = tr("{number} %", { number: fixed(viewer.scale * 100, 0) });
-    for (const kind of this.row.querySelectorAll("[data-kind]")) kind.setAttribute("aria-pressed", String(kind.dataset.kind === viewer.shapeKind));
-    this.row.querySelector("[data-state]")?.setAttribute("aria-pressed", String(viewer.inverted));
+    const names = viewer.tools.filter((name) => SIGNS[name]);
+    const sign = (name) => {
+      const [text, title, key] = SIGNS[name];
+      const isChosen = name === viewer.tool;
+      return html`<button type="button" title=${`${title} (${key})`} aria-label=${title} data-tool=${name} aria-pressed=${String(isChosen)} aria-expanded=${String(isChosen && this.#open)} @click=${() => this.choose(name)}>${text}</button>`;
+    };
+    const isOpen = this.#open && viewer.picture && names.includes(viewer.tool);
+    this.node.hidden = !names.length;
+    render(html`<div class="viewer-signs" role="group" aria-label=${tr("Tools for the picture")}>${names.map(sign)}</div>
+      ${isOpen ? html`<div class="viewer-row" role="group" aria-label=${SIGNS[viewer.tool][1]}>${ROWS[viewer.tool](viewer)}</div>` : nothing}`, this.node);
   }
 }

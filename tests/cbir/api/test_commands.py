@@ -219,7 +219,7 @@ def test_a_missing_collection_is_named_in_one_line(tmp_path):
 
 def test_help_names_every_command():
     printed = run("--help")
-    for name in ("collection", "config", "describe", "index", "phantoms", "search", "serve"):
+    for name in ("admin", "collection", "dataset", "describe", "index", "search", "serve"):
         assert name in printed
 
 

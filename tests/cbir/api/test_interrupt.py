@@ -11,7 +11,16 @@ import pytest
 
 @pytest.mark.slow
 def test_ctrl_c_leaves_whole_files_and_one_line(tmp_path):
-    command = [sys.executable, "-m", "cbir.api.main", "phantoms", tmp_path / "out", "--count", "100000"]
+    command = [
+        sys.executable,
+        "-m",
+        "cbir.api.main",
+        "dataset",
+        "phantoms",
+        tmp_path / "out",
+        "--count",
+        "100000",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     give_up = time.monotonic() + 60
     while not list(tmp_path.glob("out/*.png")) and time.monotonic() < give_up:

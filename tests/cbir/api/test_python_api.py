@@ -1,8 +1,11 @@
 """`import cbir`: index, open, search, describe, re-rank and evaluate from Python."""
 
+import inspect
+import pydoc
 import subprocess
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -51,12 +54,40 @@ def test_every_name_of_the_api_can_be_imported_and_is_documented():
         cbir.serch  # noqa: B018
 
 
-def test_a_search_without_a_collection_says_what_to_open():
-    with pytest.raises(TypeError, match=r"cbir\.open\(FOLDER\)\.search"):
-        cbir.search("knee.png")
-    code = "import cbir\ntry: cbir.search('x')\nexcept AttributeError as error: print(error)"
-    printed = subprocess.check_output([sys.executable, "-c", code], text=True)
-    assert "cbir.open(FOLDER).search(IMAGE)" in printed
+def test_dir_lists_public_names_only():
+    names = [name for name in dir(cbir) if not name.startswith("__")]
+    assert sorted([*cbir.OBJECTS, "rerank", "search"]) == names
+    assert callable(cbir.search)
+    assert callable(cbir.rerank)
+
+
+def test_a_search_opens_and_closes_its_collection(db, query):
+    hits = cbir.search(query, collection=db.collection.folder, k=3, where="label=coarse")
+    assert [(hit.id, hit.score) for hit in hits] == [
+        (hit.id, hit.score) for hit in db.search(query, k=3, where="label=coarse")
+    ]
+    with pytest.raises(NotFound, match="there is no collection"):
+        cbir.search(query, collection="nowhere")
+    with pytest.raises(TypeError, match="collection"):
+        cbir.search(query)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="no option 'rerenk'"):
+        cbir.search(query, db.collection.folder, rerenk="none")  # type: ignore[call-arg]
+
+
+def test_packages_that_can_be_called_stay_packages():
+    code = "import cbir; search = cbir.search; from cbir.search import Hit; print(search is cbir.search, search.Hit)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).startswith("True <class")
+    assert cbir.rerank.names() == import_module("cbir.rerank").names()
+
+
+def test_the_help_of_a_package_is_that_of_its_function():
+    shown = pydoc.plain(pydoc.render_doc(cbir.rerank))
+    assert "cbir.rerank(query_vectors, gallery_vectors, method='auto', *, k=None, **parameters)" in shown
+    assert "Finite numbers, converted to float32." in shown
+    for name in ("auto", *cbir.rerank.names()):
+        assert f'"{name}"' in shown
+    assert str(inspect.signature(cbir.rerank)) == str(inspect.signature(cbir.rerank_vectors))
+    assert "cbir.search(query, collection, **options)" in pydoc.plain(pydoc.render_doc(cbir.search))
 
 
 def test_search_gives_the_hits_of_the_searcher(db, query):
@@ -237,6 +268,7 @@ def test_evaluation(db, tmp_path):
 
 
 def test_an_evaluation_that_cannot_be_done_is_refused(db, monkeypatch):
+    pytest.importorskip("statsmodels")
     with pytest.raises(InvalidInput, match="no re-ranker 'best'"):
         cbir.evaluate(db, rerank="best")
     with pytest.raises(InvalidInput, match="sample: at least 1, not 0"):
@@ -252,7 +284,6 @@ def test_groups_thresholds_and_any_of(db, query):
     assert [hit.group.rank for hit in grouped] == [1, 1, 2, 2]
     assert grouped[0].id == everything[0].id
     assert grouped.grouping.by == "half"
-    assert grouped.to_pandas()[["group", "more"]].iloc[0].tolist() == [everything[0].labels["half"], 22]
     near = db.search(query, k=48, rerank="none", max_distance=everything[9].distance)
     assert [hit.id for hit in near] == [hit.id for hit in everything[:10]]
     assert len(db.search(query, k=48, rerank="none", score_threshold=everything[9].score)) == 10
@@ -264,6 +295,12 @@ def test_groups_thresholds_and_any_of(db, query):
         db.search(query, group_by="label", group_size=0)
     with pytest.raises(TypeError, match=r"no option 'wher'; there are: k, rerank"):
         db.search(query, wher="half=0")
+
+
+def test_groups_as_a_table(db, query):
+    pytest.importorskip("pandas")
+    grouped = db.search(query, k=9, rerank="none", group_by="half", group_size=2)
+    assert grouped.to_pandas()[["group", "more"]].iloc[0].tolist() == [grouped[0].labels["half"], 22]
 
 
 def test_search_by_vector_and_in_batches(db, query):

@@ -32,14 +32,14 @@ for line in open("commands.txt"):
     print(json.dumps([code, out.getvalue(), error.getvalue()]))
 """
 WORKS = """
-phantoms scans --count 24 --size 64
-phantoms lenses --slit-lamp --count 12 --size 96
+dataset phantoms scans --count 24 --size 64
+dataset phantoms lenses --slit-lamp --count 12 --size 96
 index files scans --labels scans/manifest.csv --collection collection --profile huang2012 --jobs 1
 index files lenses --labels lenses/manifest.csv --collection graded --profile huang2012 --jobs 1
-config
-audit --collection collection --out audit-report
-federate list
-federate export-transform --collection collection transform.json
+admin config
+collection audit --collection collection --out audit-report
+admin federate list
+admin federate export-transform --collection collection transform.json
 describe scans/phantom-000003.png --descriptor tamura
 search scans/phantom-000003.png --collection collection -k 2
 search scans/phantom-000003.png --collection collection --rerank eprf
@@ -69,60 +69,60 @@ grade slit-lamp features lenses/lens-000003.png --model lens-model
 grade fit --collection graded --ranker ranking-svm
 grade predict lenses/lens-000003.png --collection graded
 grade evaluate --collection graded --ranker ranking-svm --folds 2
-dataset irma-phantoms irma
-token create --scope search
-token list
-study create first --collection collection --a none --b diffusion --queries 2 -k 3
-study list
-study export first answers.csv
-study create second --collection collection --a none --b diffusion --queries 1 -k 2
-study delete second --yes
-usage show
-usage export usage.csv
-usage delete --yes
+irma phantoms irma
+admin token create --scope search
+admin token list
+evaluate study create first --collection collection --a none --b diffusion --queries 2 -k 3
+evaluate study list
+evaluate study export first answers.csv
+evaluate study create second --collection collection --a none --b diffusion --queries 1 -k 2
+evaluate study delete second --yes
+admin usage show
+admin usage export usage.csv
+admin usage delete --yes
 """
 REFUSED = """
 collection build-index --collection collection
-federate adopt-transform --collection collection missing.json
+admin federate adopt-transform --collection collection missing.json
 collection tune --collection graded
 collection regions --collection collection
 annotate agreement --study-dir missing
 annotate export answers.json --study-dir missing
 annotate from-label-studio missing.json --study-dir missing
-dataset irma missing out
+irma manifest missing out
 dataset medmnist missing.npz out
 encoder add mine missing.onnx
 evaluate fuse missing.run --out fused.run
-evaluate irma missing --out irma-results
-evaluate irma-error --tree missing --truth missing --run missing
-evaluate irma-run --collection missing --queries missing --out missing.run
+irma evaluate missing --out irma-results
+irma score --tree missing --truth missing --run missing
+irma answer --collection missing --queries missing --out missing.run
 search --collection collection --text chest
-state copy
-similar --collection collection --study 1.2.3
-token revoke missing
+admin state copy
+search --study 1.2.3 --collection collection
+admin token revoke missing
 """
 NEEDS = """
 annotate label --collection graded --study-dir missing : deep
 encoder get hf:microsoft/rad-dino : hub
-rank missing scans : deep
+train rank missing scans : deep
 annotate serve --collection graded : deep,serve
-audit-log export : serve
-audit-log verify : serve
-audit-log head : serve
-federate check --collection collection : serve
-federate search scans/phantom-000003.png --collection collection : serve
+admin audit-log export : serve
+admin audit-log verify : serve
+admin audit-log head : serve
+admin federate check --collection collection : serve
+admin federate search scans/phantom-000003.png --collection collection : serve
 serve --collection collection : serve
-state verify : serve
-worker --collection collection : serve
+admin state verify : serve
+admin worker --collection collection : serve
 annotate simulate --collection graded : deep
-audit --collection collection --privacy --out private : privacy
+collection audit --collection collection --privacy --out private : privacy
 encoder get torchvision:resnet18 : hub
 annotate to-label-studio --collection collection --study-dir unread --out unread-tasks --find-text : intake
 collection to-fiftyone --collection collection unread-voxels --find-text : intake
 collection map --collection collection : map
 collection info --collection postgresql+psycopg://cbir@localhost/images : postgres
 collection copy collection postgresql+psycopg://cbir@localhost/images?collection=copied : postgres
-study report first : evaluate
+evaluate study report first : evaluate
 evaluate replay --collection collection --log missing.csv --rerank none --out replay : evaluate
 evaluate run --collection collection --out results : evaluate
 grade evaluate --collection graded --ranker cnn : deep
@@ -131,7 +131,7 @@ index files s3://bucket/images --collection collection : remote
 index files xnat://BONES --collection collection : client
 index dicomweb http://127.0.0.1:1/dicom-web --collection collection : pacs
 receive --collection collection : pacs
-report scans/phantom-000003.png --collection collection --out report.dcm : pacs
+search --report scans/phantom-000003.png --collection collection --out report.dcm : pacs
 train embedding --data scans/manifest.csv --out model : deep
 train ranker --data scans/manifest.csv --positive chest-pa --out model : deep
 train sorter --out model : deep

@@ -96,7 +96,7 @@ def test_searches_follow_the_stored_choice_and_say_why(overlapping: Collection) 
         hidden = searcher.over(limited).rank(raw, "", Request(rerank="auto"))
     assert (hidden.method, hidden.reason) == (choice.method, UNSEEN_REASON)
     with_parameters = searcher.rank(raw, "", Request(rerank="auto", parameters={"steps": 3}))
-    assert (with_parameters.method, with_parameters.parameters["steps"]) == ("diffusion", 3)
+    assert (with_parameters.method, with_parameters.parameters["steps"]) == ("diffusion-eprf", 3)
 
 
 @pytest.mark.slow

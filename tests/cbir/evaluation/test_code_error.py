@@ -230,7 +230,7 @@ def test_damaged_truth(tmp_path, text, told):
 
 def command(folder, *more, code=0):
     files = {"tree": SMALL_TREE, "truth": TRUTHS["csv"], "run": "1 1121-120-94*-700\n7 1121-120-942-700\n"}
-    arguments = ["evaluate", "irma-error"]
+    arguments = ["irma", "score"]
     for name, text in files.items():
         (folder / name).write_text(text)
         if f"--{name}" not in more:

@@ -40,7 +40,7 @@ def benchmark(tmp_path_factory):
     (root / "ImageCLEF2008med_codes.txt").write_text(lines)
     (root / "tree.txt").write_text(tree_of(sorted(set(truth.values()))))
     for split in drawn:
-        run("dataset", "irma", root, root / f"{split}.csv", "--split", split)
+        run("irma", "manifest", root, root / f"{split}.csv", "--split", split)
     run(
         "index",
         root / "train",
@@ -59,7 +59,7 @@ def benchmark(tmp_path_factory):
 def submit(root, *more, queries="test.csv"):
     options = {"--collection": root / "c", "--tree": root / "tree.txt", "--out": root / "run.txt"}
     default = [part for option, value in options.items() if option not in more for part in (option, value)]
-    return run("evaluate", "irma-run", *default, "--queries", root / queries, "--sample", 60, "-k", 10, *more)
+    return run("irma", "answer", *default, "--queries", root / queries, "--sample", 60, "-k", 10, *more)
 
 
 def lines(root):
@@ -92,7 +92,7 @@ def test_the_run_scores_as_was_told(benchmark, plain, tmp_path):
     (tmp_path / "run.txt").write_text("".join(f"{name} {code}\n" for name, code in run_lines))
     arguments = ["--tree", benchmark / "tree.txt", "--truth", benchmark / "test.csv"]
     arguments += ["--train", benchmark / "train.csv", "--run", tmp_path / "run.txt", "--format", "json"]
-    scored = json.loads(run("evaluate", "irma-error", *arguments))
+    scored = json.loads(run("irma", "score", *arguments))
     assert scored["error"] == pytest.approx(facts["measured"]["error"])
     assert scored["baselines"] == pytest.approx(facts["measured"]["baselines"])
 
@@ -178,7 +178,7 @@ def test_classes(benchmark, tmp_path):
         "--rerank",
         "none",
     ]
-    asked = ["evaluate", "irma-run", "--collection", tmp_path / "c", "--answers", "class", *arguments]
+    asked = ["irma", "answer", "--collection", tmp_path / "c", "--answers", "class", *arguments]
     facts = json.loads(run(*asked, "--format", "json"))
     assert facts["measured"]["images"] == TEST
     assert facts["measured"]["error_rate"] < 0.5
@@ -212,7 +212,7 @@ def test_wrong_use(benchmark, tmp_path):
     with pytest.raises(InvalidInput, match="true label '1121' of image 1"):
         submit(benchmark, queries=tmp_path / "list.csv")
     with pytest.raises(InvalidInput, match="name it with --tree"):
-        run("evaluate", "irma-run", "--collection", benchmark / "c", "--queries", benchmark, "--out", "x")
+        run("irma", "answer", "--collection", benchmark / "c", "--queries", benchmark, "--out", "x")
     with pytest.raises(InvalidInput, match=r"run\.txt cannot be written: there is no folder"):
         submit(benchmark, "--out", tmp_path / "nowhere" / "run.txt")
     (benchmark / "small.txt").write_text(tree_of(["1121-120-942-700"]))

@@ -12,6 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from cbir.errors import InvalidInput
 from cbir.evaluation.metrics.named_metrics import check_metric_gains, compute_metrics, parse_metrics
+from cbir.evaluation.metrics.rank_metrics import average_precision, evaluate_vectors
 from cbir.evaluation.qrels import BLOCK, RunMatrix, build_qrels
 from cbir.evaluation.relevance import parse_relevance as by
 from tests.cbir.evaluation.small import ask, judged, pool
@@ -114,6 +115,12 @@ def test_anmrr_takes_k_from_the_largest_class():
     np.testing.assert_allclose(found, [big, small])
 
 
+def test_average_precision_is_of_all_relevant_images_where_they_are_counted():
+    hits = np.array([[True, False, True], [False, False, False], [True, True, True]])
+    np.testing.assert_allclose(average_precision(hits), [(1 + 2 / 3) / 2, 0, 1])
+    np.testing.assert_allclose(average_precision(hits, np.array([4, 2, 3])), [(1 + 2 / 3) / 4, 0, 1])
+
+
 def test_interpolated_precision_by_hand():
     # Relevant at 1, 3, 10 of 4 there are: precisions 1, 2/3, 3/10 at recalls 0.25, 0.5, 0.75
     answers, judged_qrels = judged({1, 3, 10}, 4, 10)
@@ -121,6 +128,8 @@ def test_interpolated_precision_by_hand():
         measure(f"IPrec@{recall}", answers, judged_qrels) for recall in (0, 0.25, 0.3, 0.5, 0.75, 0.8, 1.0)
     ]
     np.testing.assert_allclose(found, [1, 1, 2 / 3, 2 / 3, 0.3, 0, 0])
+    # 7 of 25 are a recall of 0.28, though 0.28 * 25 > 7 in floating point
+    assert measure("IPrec@0.28", *judged(set(range(1, 8)), 25, 10)) == 1.0
     # A later precision may be higher: relevant at 2 and 3
     assert measure("IPrec@0.1", *judged({2, 3}, 2, 5)) == pytest.approx(2 / 3)
 
@@ -280,3 +289,40 @@ def test_which_measures_are_better_low():
     ]
     assert [m.name for m in parse_metrics("AP P@1 AP")] == ["AP", "P@1"]
     assert [m.name for m in parse_metrics("AP, P@1,nDCG(dcg='log2', gains={1:3})@5")][:2] == ["AP", "P@1"]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_vectors_are_evaluated_as_by_plain_loops(grouped):
+    """300 queries, so more than a block; classes 7 and 8 have no image to be found."""
+    random = np.random.default_rng(0)
+    gallery, queries = (random.standard_normal((count, 3)).astype(np.float32) for count in (60, 300))
+    gallery *= random.uniform(0.2, 3, (60, 1)).astype(np.float32)  # lengths matter to Euclidean distances
+    labels, query_labels = random.integers(0, 7, 60), random.integers(0, 9, 300)
+    groups, query_groups = random.integers(0, 25, 60), random.integers(0, 25, 300)
+    given = (query_groups, groups) if grouped else ()
+    found = evaluate_vectors(queries, query_labels, gallery, labels, *given)
+    measures = []
+    for query, label, group in zip(queries, query_labels, query_groups, strict=True):
+        order = np.argsort(np.linalg.norm(gallery - query, axis=1))
+        order = order[groups[order] != group] if grouped else order
+        hits = labels[order] == label
+        if hits.any():
+            precision = average_precision_score(hits, -np.arange(len(hits)))
+            measures.append((precision, hits[0], hits[:10].mean()))
+        else:
+            measures.append((np.nan, np.nan, np.nan))
+    np.testing.assert_allclose(found.ap, [each[0] for each in measures])
+    np.testing.assert_allclose((found.map, found.p_at_1, found.p_at_10), np.nanmean(measures, axis=0))
+    assert 0 < np.isnan(found.ap).sum() < 300
+
+
+def test_without_an_answer_a_class_is_missed():
+    _, judged_qrels = judged({1}, 2, 3)
+    nothing = RunMatrix(np.empty((1, 0), np.int32))
+    assert measure("kNNError@3", nothing, judged_qrels) == 1.0
+    assert [measure(name, nothing, judged_qrels) for name in ("mMV@3", "ACC@3", "AP", "cappedP@2")] == [
+        0,
+        0,
+        0,
+        0,
+    ]

@@ -323,7 +323,7 @@ def test_bad_options_are_refused_before_anything_is_written(tmp_path, options, s
 
 def test_the_command_writes_and_says_what_next(tmp_path):
     options = ["--count", "3", "--format", "dicom", "--size", "64"]
-    done = CliRunner().invoke(app, ["phantoms", str(tmp_path / "out"), *options])
+    done = CliRunner().invoke(app, ["dataset", "phantoms", str(tmp_path / "out"), *options])
     assert done.exit_code == 0, done.output
     assert len(list((tmp_path / "out").glob("*.dcm"))) == 3
     assert (
@@ -337,6 +337,6 @@ def test_the_command_refuses(tmp_path):
     refused = {"is a file": (tmp_path / "file",), "at least 1": (tmp_path / "a", "--count", 0)}
     refused["32 to 4096"] = (tmp_path / "b", "--size", 8)
     for says, arguments in refused.items():
-        done = CliRunner().invoke(app, ["phantoms", *map(str, arguments)])
+        done = CliRunner().invoke(app, ["dataset", "phantoms", *map(str, arguments)])
         assert isinstance(done.exception, CbirError) or done.exit_code == 2
         assert says in (str(done.exception) + done.output)

@@ -69,7 +69,9 @@ def test_the_patient_of_dicom_queries_is_that_of_their_header(tmp_path):
     invoke = CliRunner().invoke
     files, folder = tmp_path / "files", tmp_path / "collection"
     assert (
-        invoke(app, ["phantoms", str(files), "--count", "8", "--size", "64", "--format", "dicom"]).exit_code
+        invoke(
+            app, ["dataset", "phantoms", str(files), "--count", "8", "--size", "64", "--format", "dicom"]
+        ).exit_code
         == 0
     )
     made = ["index", str(files), "--collection", str(folder), "--profile", "huang2012", "--jobs", "1"]

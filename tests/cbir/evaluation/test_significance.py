@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from cbir.evaluation.experiment import compare_runs
-from cbir.evaluation.significance import bootstrap_intervals, randomisation_test
+from cbir.evaluation.significance import bootstrap_intervals, fold_means, group_folds, randomisation_test
 
 
 def test_intervals_are_those_of_scipy():
@@ -76,3 +76,30 @@ def test_runs_are_corrected_for_each_other_metric_by_metric():
         assert [others[run].p_holm[m] for run in order] == pytest.approx(expected.tolist())
         assert others[0].mean[m] == pytest.approx((values[1] - values[0])[m].mean())
     assert compare_runs(values[:1], seed=3) == [None]
+
+
+def test_an_interval_has_its_share_of_the_means():
+    """Close to normal: the half width is 1.96 standard errors at 95 %, and 0.674 at 50 %."""
+    values = np.random.default_rng(0).random((1, 400))
+    error = values.std() / 20
+    for share, width in ((0.95, 1.96), (0.5, 0.674)):
+        low, high = bootstrap_intervals(values, share=share)
+        assert (high[0] - low[0]) / 2 == pytest.approx(width * error, rel=0.05)
+
+
+def test_the_seed_decides_what_is_drawn():
+    values = np.random.default_rng(0).random((1, 30))
+    assert bootstrap_intervals(values, seed=5)[0] != bootstrap_intervals(values, seed=6)[0]
+    assert randomisation_test(values - 0.45, seed=5) != randomisation_test(values - 0.45, seed=6)
+    tests = [group_folds(np.arange(60.0) % 3, np.arange(60), 3, seed)[0][1].tolist() for seed in (0, 1)]
+    assert tests[0] != tests[1]
+
+
+def test_the_observed_signs_are_one_of_the_draws():
+    """p = (1 + draws as extreme) / (1 + draws): never 0 (Smucker et al. 2007)."""
+    assert randomisation_test(np.full((1, 60), 0.1), resamples=99)[0] == 0.01
+
+
+def test_means_of_folds_are_of_their_own_queries():
+    values, folds = np.arange(12.0).reshape(1, 2, 6), np.array([2, 0, 1, 0, 2, 2])
+    np.testing.assert_array_equal(fold_means(values, folds), [[[2, 2, 3], [8, 8, 9]]])

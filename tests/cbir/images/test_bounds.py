@@ -12,7 +12,7 @@ from pydicom.uid import JPEG2000Lossless, JPEGBaseline8Bit
 from cbir.errors import UnreadableImage
 from cbir.images import Limits, decode, dicom_dataset
 from cbir.images.bit_depth import to_pixels
-from cbir.images.suppress_logs import suppress_decoder_logs
+from cbir.images.reading import suppress_decoder_logs
 from tests import hostile_images as hostile
 
 SECONDS = 5.0  # of processor time for what is refused at once

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits, decode, from_array, read_images
 from cbir.images.bit_depth import apply_window, percentiles, weighted_percentiles
-from cbir.images.suppress_logs import suppress_decoder_logs
+from cbir.images.reading import suppress_decoder_logs
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 6))
 

@@ -1,9 +1,14 @@
 """The choice that `auto` stands for: stored text, text of other versions, defaults by descriptor."""
 
+from typing import Any
+
 import pytest
 
 from cbir import rerank
-from cbir.rerank import CANDIDATES, MUTUAL, OF_HUANG2012, AutoChoice, default_choice, read_choice
+from cbir.rerank import CANDIDATES, OF_HUANG2012, AutoChoice, default_choice, read_choice
+from cbir.rerank.answer_evidence import Evidence
+from cbir.search import Request
+from cbir.search.query_parts import _evidence_for
 
 
 def test_a_stored_choice_is_read_back() -> None:
@@ -41,14 +46,32 @@ def test_every_candidate_exists_and_no_re_ranking_is_one() -> None:
     assert ("none", {}) in CANDIDATES
 
 
-def test_the_update_and_svms_are_taken_where_labels_speak_for_them() -> None:
-    assert ("diffusion-eprf", {}) in CANDIDATES
-    assert "diffusion-eprf" not in {
-        default_choice(name).method for name in ("lite0-max", "huang2012", "tamura")
-    }
+def test_the_update_and_svms_act_by_default() -> None:
+    for name in ("lite0-max", "huang2012", "a network of one's own"):
+        default = default_choice(name)
+        parameters = rerank.get(default.method, **default.parameters).parameters
+        assert parameters["lam"] > 0
+        assert parameters["weight"] > 0
+        assert parameters["evidence"] > 0
 
 
 def test_the_default_keeps_first_answers_but_those_of_huang2012() -> None:
     """Without labels there is no evidence that another first answer is better, beside that of other collections."""
-    assert rerank.get("auto", **MUTUAL).parameters["sure"] == 1.0
+    assert rerank.get("auto").parameters["sure"] == 1.0
     assert rerank.get("auto", **OF_HUANG2012).parameters["sure"] == 0.85
+
+
+@pytest.mark.parametrize(
+    "narrowed",
+    [
+        {"where": ["label=a"]}, {"same_patient": True}, {"max_distance": 1.0}, {"score_threshold": 0.5},
+        {"group_by": "patient", "group_size": 2}, {"group_by": "study"},
+    ],
+)  # fmt: skip
+def test_evidence_is_of_answers_as_they_were_counted(narrowed: dict[str, Any]) -> None:
+    """Of all images, one by one, or the best of each patient."""
+    by_image, by_patient = {"label": Evidence()}, {"kind": Evidence()}
+    choice = AutoChoice("none", "", evidence={"image": by_image, "patient": by_patient})
+    assert _evidence_for(choice, Request()) == by_image
+    assert _evidence_for(choice, Request(group_by="patient")) == by_patient
+    assert _evidence_for(choice, Request(**narrowed)) == {}

@@ -283,8 +283,8 @@ def test_wrong_values_are_refused(wrong: dict) -> None:
         Diffusion(**wrong)
 
 
-def test_auto_is_diffusion() -> None:
-    assert rerank.get("auto").name == rerank.resolve_name("auto") == "diffusion"
+def test_auto_is_diffusion_and_eprf() -> None:
+    assert rerank.get("auto").name == rerank.resolve_name("auto") == "diffusion-eprf"
     assert rerank.resolve_name("eprf") == "eprf"
 
 

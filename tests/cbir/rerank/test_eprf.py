@@ -153,6 +153,8 @@ def assert_same_ranking(result: np.ndarray, expected: np.ndarray, tolerance: flo
         (250, {"C": 1.0, "gamma": 2.0}),
         (250, {"P": 15, "C": 10.0, "gamma": 0.5}),
         (250, {"K": 4, "P": 9, "N": 30}),  # positives from outside the top K
+        (250, {"K": 9, "P": 6, "N": 5, "lam": 3.0}),  # and from outside the N references
+        (250, {"K": 6, "P": 9, "N": 8}),
         (250, {"alpha": 0.0, "lam": 3.0, "lowest": 0.5, "seed": 4}),
         (250, {"T1": 1, "T2": 3, "alpha": 1.0, "gamma": 4.0}),
         (250, {"closeness": 0.5, "P": 12}),

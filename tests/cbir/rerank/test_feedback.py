@@ -155,3 +155,26 @@ def test_same_question_same_answer():
 def test_parameters_out_of_range(wrong):
     with pytest.raises(InvalidInput, match="must be"):
         Feedback(**wrong)
+
+
+def test_flow_counts_by_its_share_in_the_flow_from_all_judged_images():
+    vectors, _ = clusters(80)
+    gallery = joined(vectors)
+    graph, _ = gallery.neighbourhood.covering(gallery)
+    ranking, diffusion = rank(vectors[0], gallery), SeededDiffusion()
+    relevant = diffusion.log_flow(vectors[:1], judged({3: 1.0}), ranking, gallery)
+    both = diffusion.log_flow(vectors[:1], judged({3: 1.0, 8: -0.5}), ranking, gallery)
+    start = np.where(np.arange(len(graph)) == 8, np.float32(0.5), np.float32(0))
+    against = diffusion.flow_from(graph, start, np.ones(len(graph), bool))[:80]
+    assert (both <= relevant).all()
+    assert int(np.argmin(both - relevant)) == 8
+    share = np.exp(both - relevant)  # f / (f + against), f the flow from relevant images
+    reached = against > 1e-4
+    flow = (share / (1 - share) * against)[reached]
+    assert np.ptp(np.log(flow) - relevant[reached]) < 0.05, "which is the first part of the score"
+
+
+def test_among_equal_judgements_the_learned_score_decides():
+    rows, scores = np.arange(6), np.array([0.1, 0.9, 0.5, 0.3, -2.0, 5.0])
+    said = judged({0: 1.0, 1: 1.0, 2: 0.9, 3: -1.0, 5: -1.0})
+    assert top_k(apply_judgements(scores, said, rows), 6).tolist() == [1, 0, 2, 4, 5, 3]

@@ -35,6 +35,16 @@ def test_every_image_of_the_pool_is_drawn_equally_often():
     assert np.abs(counts[90:] / 6000 - 1).max() < 0.05  # 4 standard deviations
 
 
+@pytest.mark.parametrize(
+    ("images", "lowest", "size"), [(149, 0.1, 15), (144, 0.1, 14), (200, 0.9, 180), (8, 1, 5)]
+)
+def test_the_pool_is_the_rounded_share_of_the_list(images, lowest, size):
+    """Except the P best, and all of it can be drawn."""
+    scores = np.linspace(1, 0, images, dtype=np.float32)
+    drawn = draw_negatives(QUERY, scores, P=3, sets=2000, lowest=lowest, seed=0)
+    assert np.unique(drawn).tolist() == list(range(images - size, images))
+
+
 def test_the_draw_depends_on_the_query_and_the_seed_alone():
     scores = np.random.default_rng(0).random(1000, dtype=np.float32)
     one = draw_negatives(QUERY, scores, P=6, sets=20, lowest=0.1, seed=0)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cbir import rerank
 from cbir.gallery.gallery import Gallery, RankingList, rank, top_k
+from cbir.rerank.reranker import score_above_rest
 
 
 def agglomerated(images: list[list[float]], count: int) -> list[list[int]]:
@@ -79,3 +80,12 @@ def test_a_tight_group_overtakes_a_nearer_stray_image():
     assert top_k(scores, 1)[0] == 6
     scores = rerank.get("pc", clusters=2, weight=0.9)(query, ranking, gallery).scores
     assert set(top_k(scores, 6).tolist()) == set(range(6))
+
+
+def test_equally_close_images_are_in_the_order_of_their_similarity():
+    vectors = np.float32([[3, 0], [1, 0], [2, 0], [9, 0]])
+    ranking = rank(np.zeros(2, np.float32), Gallery((vectors,), np.arange(4)))
+    scores = score_above_rest(ranking, np.array([0, 1, 2]), np.float32([0.5, 0.5, 0.5]))
+    assert np.argsort(-scores).tolist() == [1, 2, 0, 3]
+    assert scores[:3] == pytest.approx(1.5, abs=1e-5)
+    assert scores[3] == ranking.similarities[3]

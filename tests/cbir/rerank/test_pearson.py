@@ -55,3 +55,10 @@ def test_far_from_the_origin_nothing_is_lost():
         ranking = rank(near[0], Gallery((near,), np.arange(200)))  # the same order for both
         rho.append(References(shifted[0], ranking, gallery, 100).correlations(shifted[:20]))
     np.testing.assert_allclose(rho[1], rho[0], atol=1e-4)  # what rounding the inputs costs
+
+
+def test_depth_is_all_that_is_read():
+    """The images that are updated, and those that lists are compared over."""
+    assert rerank.get("pearson", N=30, K=50).depth == 50
+    assert rerank.get("pearson", N=50, K=30).depth == 50
+    assert rerank.get("pearson").depth == 1000

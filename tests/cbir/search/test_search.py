@@ -127,6 +127,22 @@ def test_parameters_are_the_profiles_then_the_requests(collection, ask):
             writer.set_profile(tuned.model_copy(update={"rerank": {}}))
 
 
+def test_the_default_method_is_that_of_the_settings(ask):
+    assert ask(picture(1), in_force={"rerank": "eprf"}).rerank.method == "eprf"
+    assert ask(picture(1), in_force={"rerank": "eprf"}, rerank="pearson").rerank.method == "pearson"
+    assert ask(picture(1), in_force={"rerank": "eprf"}, rerank="auto").rerank.method == "none"
+    by_default = ask(picture(1))
+    assert by_default.rerank.method == "none", "auto, and no method gains with tamura alone"
+    assert "tamura" in by_default.rerank.reason
+    plain = [hit.image_id for hit in ask(picture(1), rerank="eprf", k=40).results]
+    assert [hit.image_id for hit in ask(picture(1), in_force={"rerank": "eprf"}, k=40).results] == plain
+
+
+def test_parameters_without_a_method_are_of_the_automatic_one(ask):
+    answer = ask(picture(1), parameters={"damping": 0.5})
+    assert (answer.rerank.method, answer.rerank.parameters["damping"]) == ("diffusion-eprf", 0.5)
+
+
 def test_bad_requests_are_named(ask):
     with pytest.raises(NotFound, match="nobody"):
         ask("nobody")

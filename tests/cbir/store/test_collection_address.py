@@ -71,12 +71,10 @@ def test_an_address_stands_for_the_folder_of_its_files(
         ("index", "."),
         ("search", "x.png"),
         ("annotate", "serve"),
-        ("similar",),
+        ("search", "--study", "1.2.3", "--level", "study"),
     ],
 )
 def test_without_the_server_one_line_names_it_and_the_remedy(arguments: tuple[str, ...]) -> None:
-    if arguments == ("similar",):
-        arguments = ("similar", "--study", "1.2.3", "--level", "study")
     said = refusal(*arguments, "--collection", ADDRESS.replace("cbir@", "cbir:s3cret@"))
     assert ADDRESS in said
     assert "start the server, or correct host and port in the address" in said

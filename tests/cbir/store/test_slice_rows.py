@@ -8,6 +8,8 @@ import pytest
 
 from cbir.errors import InvalidInput
 from cbir.images.slice_order import CYCLE, DAY, SlicePlace
+from cbir.search.cards import CardWriter
+from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base.reserved_labels import SLICE_PLACE
 from cbir.store.limited_collection import LimitedCollection
@@ -201,3 +203,25 @@ def test_a_moved_slice_in_quarantine_too(kept: Collection) -> None:
     (moved,) = read_quarantined(kept)
     assert moved.record.labels == {"intake": "noise", "z": "30", "age": "45"}
     assert (moved.record.patient_key, moved.record.slice_place) == ("q", now.slice_place)
+
+
+def test_cards_have_the_places_of_the_slices_that_there_are_now(kept: Collection) -> None:
+    def numbers() -> dict[str, tuple[int, int]]:
+        writer, records = CardWriter(kept, Settings()), [record for _, record in kept.iterate()]
+        slices = {record.labels["z"]: writer.card_of(record).slice for record in records}
+        return {z: (each.number, each.count) for z, each in slices.items() if each}
+
+    assert numbers() == {str(z): (z + 1, COUNT) for z in range(COUNT)}
+    first = next(record for _, record in kept.iterate() if record.labels["z"] == "0")
+    with kept.writer() as writer:
+        writer.delete([first.image_id])
+    assert numbers() == {str(z): (z, COUNT - 1) for z in range(1, COUNT)}
+
+
+def test_a_series_is_put_in_order_once_for_all_answers(
+    kept: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [record for _, record in kept.iterate()]
+    first = CardWriter(kept, Settings()).card_of(records[0])
+    monkeypatch.setattr(kept, "slice_facts", None)
+    assert CardWriter(kept, Settings()).card_of(records[0]) == first

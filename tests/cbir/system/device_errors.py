@@ -1,6 +1,13 @@
 """What torch, CUDA and FAISS raise, as they raise it."""
 
-import torch
+from types import ModuleType
+
+import pytest
+
+
+def _torch() -> ModuleType:
+    return pytest.importorskip("torch")
+
 
 FAISS_FULL = (
     "Error in virtual void* faiss::gpu::StandardGpuResourcesImpl::allocMemory(const faiss::gpu::AllocRequest&) at "
@@ -8,10 +15,10 @@ FAISS_FULL = (
     "type FlatData dev 0 space Device stream 0x55 size 858993459200 bytes (cudaMalloc error out of memory [2])\n"
 )
 ERRORS = {
-    "memory": lambda: torch.OutOfMemoryError(
+    "memory": lambda: _torch().OutOfMemoryError(
         "CUDA out of memory. Tried to allocate 2.00 GiB. Of 79.11 GiB, 1 MiB is free."
     ),
-    "kernel": lambda: torch.AcceleratorError(
+    "kernel": lambda: _torch().AcceleratorError(
         "CUDA error: no kernel image is available for execution on the device\nCUDA kernel errors might be "
         "asynchronously reported at some other API call"
     ),

@@ -1,13 +1,15 @@
 """Examples at the end of the help texts."""
 
 import shlex
+from importlib.metadata import entry_points
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from cbir.api.main import app
-from cbir.system.lazy_commands import EXAMPLES
+from cbir.system.command_texts import EXAMPLES
+from cbir.system.lazy_commands import KINDS_OF_SEARCH
 from tests.cbir.api.test_help_imports import command_names
 
 ROOT = typer.main.get_command(app)
@@ -28,6 +30,7 @@ def test_each_command_has_an_example_and_shows_it() -> None:
         for name in command_names(ROOT)
         if not isinstance(find_command(name.split()), typer.core.TyperGroup)
     }
+    commands |= {f"search --{entry.name}" for entry in entry_points(group=KINDS_OF_SEARCH)}
     assert set(EXAMPLES) == commands
     printed = CliRunner().invoke(app, ["collection", "verify", "--help"]).stdout
     assert printed.endswith("Example:\n  cbir collection verify --collection hospital\n")
@@ -37,6 +40,10 @@ def test_each_command_has_an_example_and_shows_it() -> None:
 def test_an_example_is_accepted(words: str) -> None:
     example = shlex.split(EXAMPLES[words])[1:]
     command = words.split()
+    if kind := words.partition(" --")[2]:
+        assert example[0] == "search"
+        assert f"--{kind}" in example
+        command = ["search"]
     if words == "index files":  # which may be left out
         example.insert(1, "files")
     assert example[: len(command)] == command

@@ -45,7 +45,7 @@ def test_the_help_of_every_command():
         (["train", "embedding", "--data", "x.csv", "--out", "y"], "deep"),
         (["annotate", "serve", "--collection", "x"], "deep,serve"),
         (["serve", "--collection", "x"], "serve"),
-        (["worker", "--collection", "x"], "serve"),
+        (["admin", "worker", "--collection", "x"], "serve"),
     ],
 )
 def test_a_command_names_its_extra_in_one_line(arguments, extra, tmp_path):

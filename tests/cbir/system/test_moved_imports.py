@@ -14,6 +14,10 @@ def test_names_of_submodules() -> None:
     assert present_name("cbir.losses.toprank") == "cbir.learn.losses.score_losses"
     assert present_name("cbir.models.backbones") == "cbir.descriptors.networks.backbones"
     assert present_name("cbir.search") is None
+
+
+@pytest.mark.deep
+def test_moved_modules_exist() -> None:
     assert [name for name in MOVED.values() if find_spec(name) is None] == []
 
 
@@ -26,7 +30,9 @@ def test_names_of_submodules() -> None:
             "from cbir.grading.interpolation import GradeInterpolator",
             "import cbir.learn.grading.interpolation",
         ),
-        ("import cbir.losses.ranknet", "import cbir.learn.losses.score_losses"),
+        pytest.param(
+            "import cbir.losses.ranknet", "import cbir.learn.losses.score_losses", marks=pytest.mark.deep
+        ),
         ("import cbir.models.linear.top_push", "import cbir.learn.models.linear.top_push"),
     ],
 )

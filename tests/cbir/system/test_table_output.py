@@ -119,7 +119,7 @@ app(["encoder", "list"])
 
 def test_lines_with_names_do_not_control_the_terminal(tmp_path: Path) -> None:
     folder = tmp_path / "ph\x1b[31m\x9b2J"
-    printed = CliRunner().invoke(app, ["phantoms", str(folder), "--count", "1"]).output
+    printed = CliRunner().invoke(app, ["dataset", "phantoms", str(folder), "--count", "1"]).output
     assert "1 phantoms in" in printed
     assert not set(printed) & {"\x1b", "\x9b"}
     assert (folder / "manifest.csv").exists()

@@ -7,14 +7,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
 import pytest
 
-if not find_spec("ray"):
-    pytest.skip("ray is not installed", allow_module_level=True)
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: Ray takes 127.0.0.1 for this machine's address
 TRIES = 3  # a node gives up when its agents need more than 15 seconds to start, as on a busy machine
 KILLER, ENDLESS, SLOW, UNSEEN = "killer.png", "endless.png", "slow-", "unseen-"

@@ -54,7 +54,6 @@ def test_search_has_the_shape_of_the_python_api(client: Client, pictures: list[P
     assert (
         client.search([ids[0], ids[2]], k=5).results == client.search(examples=[ids[0], ids[2]], k=5).results
     )
-    assert hits.to_pandas()["image_id"].tolist() == [hit.id for hit in hits]
     assert hits._repr_html_().count("data:image/jpeg;base64,") == 3
     assert len(client) == len(ids)
     with pytest.raises(InvalidInput, match="a file, its content or an array, not int"):
@@ -220,11 +219,18 @@ def test_over_the_network(writable: Path, ids: list[str], pictures: list[Path]) 
         assert client.search(pictures[-1], k=1).query.image_id == added.ids[0]
 
 
+def test_hits_as_a_table(client: Client, ids: list[str]) -> None:  # noqa: F811
+    pytest.importorskip("pandas")
+    hits = client.search(ids[0], k=3)
+    assert hits.to_pandas()["image_id"].tolist() == [hit.id for hit in hits]
+    grouped = client.search(ids[0], k=2, group_by="label", group_size=2)
+    assert grouped.to_pandas()["more"].sum() == 2 * (len(ids) - 5)
+
+
 def test_groups_thresholds_vectors_and_labels(client: Client, pictures: list[Path], ids: list[str]) -> None:  # noqa: F811
     for query in (ids[0], pictures[0]):
         grouped = client.search(query, k=2, group_by="label", group_size=2, max_distance=1e6)
         assert [hit.group and hit.group.rank for hit in grouped] == [1, 1, 2, 2]
-        assert grouped.to_pandas()["more"].sum() == 2 * (len(ids) - 5)
         score = grouped[0].score
         assert all(hit.score >= score for hit in client.search(query, score_threshold=score))
     assert len(client.search(ids[0], k=100, where=["label=odd", "label=even"])) == len(ids) - 1

@@ -86,7 +86,7 @@ def test_the_example_adds_a_command_a_route_a_page_and_a_table(site: Path, writa
     assert not [
         path for path in state.rglob("*") if path.is_file() and b"of the patient" in path.read_bytes()
     ]
-    assert run(site, *cbir, "state", "verify") == "no problems\n"
+    assert run(site, *cbir, "admin", "state", "verify") == "no problems\n"
 
 
 def test_the_document_shows_the_example_as_it_is() -> None:

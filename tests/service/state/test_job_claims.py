@@ -268,7 +268,7 @@ def test_clocks_of_machines_do_not_matter(
 
 def test_job_says_what_it_waits_for(database: StateDatabase) -> None:
     name = add(database)
-    assert "cbir worker" in (job(database, name).waits_for or "")
+    assert "cbir admin worker" in (job(database, name).waits_for or "")
     save_worker(database, "one", {name: "a worker with the collection knees"})
     assert job(database, name).waits_for == "a worker with the collection knees"
     save_worker(database, "two", {name: "a worker that has the folder"})
@@ -279,7 +279,7 @@ def test_job_says_what_it_waits_for(database: StateDatabase) -> None:
     assert job(database, name).waits_for == "a worker with the collection knees"
     with database.writing() as connection:
         connection.exec_driver_sql(f"UPDATE job_workers SET expires = expires - {EXPIRY_MS}")
-    assert "cbir worker" in (job(database, name).waits_for or "")
+    assert "cbir admin worker" in (job(database, name).waits_for or "")
     save_worker(database, "one", {})
     hand_back(database, claim(database), LONG_MS)
     assert "pause" in (job(database, name).waits_for or "")

@@ -72,8 +72,8 @@ def test_no_output_has_the_password(tmp_path: Path) -> None:
     assert without_password(URL) == masked
     assert without_password(URL.replace("cbir:s3cret@", "")) == URL.replace("cbir:s3cret@", "")
     assert "s3cret" not in repr(active)
-    assert masked in command("config", CBIR_STATE_DATABASE=URL)[1]
-    code, out, _ = command("config", "--format", "json", CBIR_STATE_DATABASE=URL)
+    assert masked in command("admin", "config", CBIR_STATE_DATABASE=URL)[1]
+    code, out, _ = command("admin", "config", "--format", "json", CBIR_STATE_DATABASE=URL)
     assert (code, "s3cret" in out) == (0, False)
     unreachable = "postgresql+psycopg://cbir:s3cret@127.0.0.1:1/hospital"
     with pytest.raises(StateUnavailable, match=r"cbir:\*\*\*@127.*cannot be used: connection") as caught:
@@ -94,7 +94,7 @@ def test_password_from_a_file(tmp_path: Path, address: str) -> None:
 def test_without_psycopg_one_line_says_what_to_install(address: str) -> None:
     program = "import sys; sys.modules['psycopg'] = None; from cbir.api.main import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", program, "usage", "show"], capture_output=True, text=True, timeout=400
+        [sys.executable, "-c", program, "admin", "usage", "show"], capture_output=True, text=True, timeout=400
     )
     assert done.returncode == 2
     assert done.stderr.strip().endswith("pip install '.[postgres]' in the folder of cbir's source")
@@ -237,7 +237,7 @@ def test_copy_moves_everything(address: str) -> None:
     in_file = TokenStore(settings.load().state_folder)
     in_file.create([Scope.search], expires=None, name="viewer", where=["site=A"])
     in_file.revoke(in_file.create([Scope.admin], datetime(2090, 1, 1, tzinfo=UTC))[0].token_id)
-    code, out, _ = command("state", "copy", "--format", "json")
+    code, out, _ = command("admin", "state", "copy", "--format", "json")
     assert code == 0
     assert {table: count for table, count in json.loads(out).items() if count} == {
         "job_files": 1, "jobs": 1, "login_sessions": 1, "request_counts": 1, "saved_cases": 1, "tokens": 2,
@@ -251,24 +251,26 @@ def test_copy_moves_everything(address: str) -> None:
     assert load_jobs(target) == load_jobs(file)
     add_session(target, session._replace(cookie_hash="new"), 10, 10)  # numbered after those copied
     add_case(target, "user mia", "knees", case, None, None)
-    code, _, error = command("state", "copy")
+    code, _, error = command("admin", "state", "copy")
     assert (code, "has rows already" in error) == (2, True)
 
 
 def test_tokens_are_copied_alone_and_once(address: str) -> None:
-    assert "nothing to copy" in command("state", "copy", "--only-tokens")[2]
+    assert "nothing to copy" in command("admin", "state", "copy", "--only-tokens")[2]
     state = settings.load().state_folder
     text = TokenStore(state).create([Scope.search])[1]
     add_session(opened(), StoredSession("hash", None, "mia", ("ct",), 4_000_000_000), 10, 10)
-    assert json.loads(command("state", "copy", "--only-tokens", "--format", "json")[1]) == {"tokens": 1}
+    assert json.loads(command("admin", "state", "copy", "--only-tokens", "--format", "json")[1]) == {
+        "tokens": 1
+    }
     assert SharedTokens(opened()).find(text)
-    assert "has tokens already" in command("state", "copy", "--only-tokens")[2]
+    assert "has tokens already" in command("admin", "state", "copy", "--only-tokens")[2]
 
 
 def test_copy_says_what_is_missing(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "no state.sqlite and no tokens.json" in command("state", "copy")[2]
+    assert "no state.sqlite and no tokens.json" in command("admin", "state", "copy")[2]
     monkeypatch.delenv("CBIR_STATE_DATABASE")
-    assert "state_database is not set" in command("state", "copy")[2]
+    assert "state_database is not set" in command("admin", "state", "copy")[2]
 
 
 def test_parameters_of_the_address_are_passed_on(postgresql: PostgresqlServer) -> None:

@@ -86,10 +86,11 @@ def test_login_cases_and_failures_are_shared_and_a_killed_server_loses_nothing(
         assert len(set(titles)) == len(titles)
         _block_guesses(one, other)
     shared = {"CBIR_STATE_DATABASE": address, "CBIR_STATE_FOLDER": str(state)}
-    verified = command("audit-log", "verify", **shared)
+    verified = command("admin", "audit-log", "verify", **shared)
     assert "unbroken" in verified[1], verified
     actions = {
-        json.loads(line)["action"] for line in command("audit-log", "export", **shared)[1].splitlines()
+        json.loads(line)["action"]
+        for line in command("admin", "audit-log", "export", **shared)[1].splitlines()
     }
     assert {"login", "save-case", "lines not written"} <= actions
     for service in replicas:

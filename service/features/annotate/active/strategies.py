@@ -16,6 +16,7 @@ from service.features.annotate.active.candidate_pool import (
     severity_bins,
     take_turns,
 )
+from service.features.annotate.active.diverse_selection import PairGradients, spread_pairs, typical_images
 
 __all__ = ["ImageStrategy", "Strategy", "check_strategy", "names", "strategy"]
 CANDIDATES = 50  # random partners per image
@@ -220,6 +221,22 @@ def farthest(
     return order[np.array(selected, np.int64)]
 
 
+class TypiClust(ImageStrategy):
+    """Selects typical images: the one in the densest place of each cluster of the encoder's features.
+
+    Clusters without used images come first, large ones before small ones (Hacohen et al. 2022).
+    """
+
+    name = "typiclust"
+    needs_encoder = True
+
+    def images(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
+        features = required_severity(pool).encoder_features
+        assert features is not None  # checked by select_pairs
+        is_used = np.isin(pool.rows, pool.asked)
+        return pool.rows[typical_images(features[pool.rows], is_used, count, rng)]
+
+
 class Disagreement(Strategy):
     """Selects the pairs whose label has the most information about the weights.
 
@@ -233,10 +250,7 @@ class Disagreement(Strategy):
         rows, severity = pool.rows, required_severity(pool)
         if len(rows) < 2:
             return np.empty((0, 2), np.int64)
-        others = rng.integers(0, len(rows) - 1, (len(rows), CANDIDATES))
-        others += others >= np.arange(len(rows))[:, None]  # no image is its own partner
-        index_pairs = np.stack([np.repeat(np.arange(len(rows)), CANDIDATES), others.ravel()], axis=1)
-        candidates = rows[np.unique(np.sort(index_pairs, axis=1), axis=0)]
+        candidates = _random_pairs(rows, rng)
         gains = information(_passes(severity, rng), candidates)
         candidates = candidates[np.lexsort((rng.random(len(gains)), -gains))]
         best = _first_unused(pool, candidates, min(count, len(rows)), rng)
@@ -244,6 +258,38 @@ class Disagreement(Strategy):
             return best
         # Nearly all pairs are used, and none of the few others was among the candidates.
         return pair_up(pool, rng.choice(rows, min(count, len(rows)), replace=False), count, rng)
+
+
+class Badge(Strategy):
+    """Selects diverse pairs whose answer would change the ranker much: k-means++ over gradients (Ash et al. 2020).
+
+    The gradient is that of the loss of a pair by the last layer, for the answer that the ranker expects.
+    """
+
+    name = "badge"
+
+    def pairs(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
+        rows, severity = pool.rows, required_severity(pool)
+        if len(rows) < 2:
+            return np.empty((0, 2), np.int64)
+        candidates = [
+            pair for pair in _random_pairs(rows, rng).tolist() if pair[1] not in pool.partners[pair[0]]
+        ]
+        if not candidates:  # nearly all pairs are used
+            return pair_up(pool, rng.choice(rows, min(count, len(rows)), replace=False), count, rng)
+        gradients = PairGradients(np.array(candidates, np.int64), severity.mean, severity.features)
+        selected = gradients.pairs[spread_pairs(gradients, min(count, len(rows)), rng)]
+        for first, second in selected.tolist():
+            pool.take(first, second)
+        return np.where(rng.random((len(selected), 1)) < 0.5, selected, selected[:, ::-1])
+
+
+def _random_pairs(rows: Rows, rng: np.random.Generator) -> Rows:
+    """Return distinct pairs (m, 2) of `rows`, CANDIDATES random partners for each, the lower row first."""
+    others = rng.integers(0, len(rows) - 1, (len(rows), CANDIDATES))
+    others += others >= np.arange(len(rows))[:, None]  # no image is its own partner
+    index_pairs = np.stack([np.repeat(np.arange(len(rows)), CANDIDATES), others.ravel()], axis=1)
+    return rows[np.unique(np.sort(index_pairs, axis=1), axis=0)]
 
 
 def information(scores: NDArray[np.float32], pairs: Rows) -> NDArray[np.float64]:
@@ -286,7 +332,9 @@ MEMBERS: tuple[type[Strategy], ...] = (
     Random,
     CoreSet,
     EncoderCoreSet,
+    TypiClust,
     Disagreement,
+    Badge,
     Balanced,
     Stratified,
     NewImages,

@@ -1,4 +1,4 @@
-"""`cbir study`: blinded reader studies that compare two methods."""
+"""`cbir evaluate study`: blinded reader studies that compare two methods."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,7 +35,7 @@ def create_study(
     k: Annotated[int, Option("-k", min=1, max=MAX_ANSWERS, help="Images of each list.")] = 10,
     queries: Annotated[int, Option(min=1, max=MAX_QUERIES, help="Number of queries to draw.")] = 40,
     label: Annotated[
-        str | None, Option(help="Label from whose values queries are drawn in turn [all images].")
+        str | None, Option(help="Label from whose values queries are drawn in turn. [default: all images]")
     ] = None,
     where: options.Where = None,
     query_file: Annotated[
@@ -45,10 +45,10 @@ def create_study(
     judge_images: Annotated[bool, Option("--judge-images", help="Also ask about each image.")] = False,
     same_patient: Annotated[bool, Option("--same-patient", help="Allow results of the patient.")] = False,
     served_as: Annotated[
-        str | None, Option(help="Name of the collection in the service [name of its folder].")
+        str | None, Option(help="Name of the collection in the service. [default: name of its folder]")
     ] = None,
     seed: Annotated[int, Option(min=0, max=MAX_SEED, help="Random seed of queries, order and sides.")] = 0,
-    jobs: Annotated[int | None, Option(min=1, help="Processes [number of cores].")] = None,
+    jobs: Annotated[int | None, Option(min=1, help="Processes. [default: number of cores]")] = None,
 ) -> None:
     """Draw queries, search with both methods, and store the lists; conditions apply to the queries only."""
     from cbir.evaluation.runs import parse_methods
@@ -97,13 +97,13 @@ def list_all_studies(format: Printed = OutputFormat.text) -> None:
             table.add_row(*map(str, row.values()))
         results_console().print(table)
     else:
-        echo("there is no study; make one with `cbir study create`")
+        echo("there is no study; make one with `cbir evaluate study create`")
 
 
 @app.command("report")
 def report_study(
     name: Name,
-    out: Annotated[Path | None, Option(help="HTML file to write, with a chart [none].")] = None,
+    out: Annotated[Path | None, Option(help="HTML file to write, with a chart. [default: none]")] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Print the results of the study of this name, in a format for people or programs; --out adds a report."""

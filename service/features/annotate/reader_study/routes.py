@@ -21,6 +21,7 @@ from service.features.annotate.reader_study.reader_results import reader_answer_
 from service.features.annotate.reader_study.tables import ReaderAnswer, ReaderStudy, StudyItem
 from service.http.operations import json_response
 from service.http.request_params import json_body
+from service.languages import use_english
 from service.state.database import state_database
 
 MAX_NOTE = 2000
@@ -271,6 +272,7 @@ def post_answer(name: str) -> tuple[str, int]:
 @blueprint.get("/<name>/results")
 def show_study_results(name: str) -> str:
     """Show the results to the owner of the service."""
+    use_english()
     study = _shown_study(name)
     database = state_database()
     results = reader_study_results(

@@ -150,7 +150,7 @@ def add_study(database: StateDatabase, study: ReaderStudy, questions: Sequence[S
 
 def no_study(name: str) -> NotFound:
     """Return the error for a study that there is not, which is also that for one that a caller may not see."""
-    return NotFound(f"there is no reader study {name}; `cbir study list` names them")
+    return NotFound(f"there is no reader study {name}; `cbir evaluate study list` names them")
 
 
 def find_study(database: StateDatabase, name: str) -> ReaderStudy:

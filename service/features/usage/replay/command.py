@@ -27,18 +27,19 @@ def replay_usage(
         list[str], Option(help="Re-ranker to compare, as eprf:P=9. Repeatable; the first is the baseline.")
     ],
     log: Annotated[
-        Path | None, Option(help="CSV of `cbir usage export` [the usage log in state_folder].")
+        Path | None, Option(help="CSV of `cbir admin usage export`. [default: the usage log in state_folder]")
     ] = None,
     name: Annotated[
-        str | None, Option(help="Name of the collection in the log [name of its folder].")
+        str | None, Option(help="Name of the collection in the log. [default: name of its folder]")
     ] = None,
     depth: Annotated[int, Option(min=1, help="Answers to each query.")] = 1000,
     eta: Annotated[
-        float | None, Option(min=0, help="Position bias: rank r is seen r^-ETA times as often [estimated].")
+        float | None,
+        Option(min=0, help="Position bias: rank r is seen r^-ETA times as often. [default: estimated]"),
     ] = None,
     clip: Annotated[float, Option(min=1, help="Largest weight of a click.")] = 20.0,
     seed: Annotated[int, Option(min=0, help="Random seed of the statistics.")] = 0,
-    jobs: Annotated[int | None, Option(min=1, help="Processes [number of cores].")] = None,
+    jobs: Annotated[int | None, Option(min=1, help="Processes. [default: number of cores]")] = None,
 ) -> None:
     """Search again with the queries of the usage log, and compare re-rankers on what people opened and judged."""
     if find_spec("statsmodels") is None:

@@ -1,6 +1,6 @@
 // The usage log: tells the service which answers were shown, opened and judged, if the setting usage_log is on.
 
-import { session } from "./login/page_session.js";
+import { session } from "./login/session.js";
 import { addPart } from "./page_parts.js";
 import { state, update } from "./page_state.js";
 import { tr } from "./translate.js";

@@ -288,7 +288,7 @@ def test_what_is_no_release(tmp_path):
 
 
 def command(*arguments, code=0):
-    done = CliRunner().invoke(app, ["dataset", "irma", *map(str, arguments)])
+    done = CliRunner().invoke(app, ["irma", "manifest", *map(str, arguments)])
     assert done.exit_code == code, done.output
     return done.output
 
@@ -329,5 +329,5 @@ def test_what_was_dropped_is_shown(release_2009, tmp_path):
 
 
 def test_a_manifest_that_cannot_be_written(release_2009, tmp_path):
-    done = CliRunner().invoke(app, ["dataset", "irma", str(release_2009()), str(tmp_path / "no" / "m.csv")])
+    done = CliRunner().invoke(app, ["irma", "manifest", str(release_2009()), str(tmp_path / "no" / "m.csv")])
     assert isinstance(done.exception, InvalidInput)

@@ -163,11 +163,11 @@ def test_values_out_of_range(tmp_path: Path, options: dict[str, int], message: s
 
 def test_the_command(tmp_path: Path) -> None:
     options = ["--series", "--count", "2", "--size", "32", "--slices", "2"]
-    done = CliRunner().invoke(app, ["phantoms", str(tmp_path / "out"), *options])
+    done = CliRunner().invoke(app, ["dataset", "phantoms", str(tmp_path / "out"), *options])
     assert done.exit_code == 0, done.output
     assert len(list((tmp_path / "out").rglob("*.dcm"))) == 4
     assert "2 series in" in done.stdout
     for wrong, message in ((["--slices", "3"], "--series"), (["--series", "--format", "png"], "DICOM")):
-        refused = CliRunner().invoke(app, ["phantoms", str(tmp_path / "b"), *wrong])
+        refused = CliRunner().invoke(app, ["dataset", "phantoms", str(tmp_path / "b"), *wrong])
         assert isinstance(refused.exception, CbirError)
         assert message in str(refused.exception)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.stats import f
 from sklearn.metrics import cohen_kappa_score
-from statsmodels.stats.multicomp import pairwise_tukeyhsd
 
 from cbir.errors import InvalidInput
 from cbir.evaluation.significance import group_folds
@@ -96,6 +95,7 @@ def test_unknown():
 
 
 def test_anova_and_tukey():
+    multicomp = pytest.importorskip("statsmodels.stats.multicomp")
     X, y, patients = drawn(400, noise=2)
     splits = group_folds(y, patients, 4)
     found = [
@@ -103,7 +103,7 @@ def test_anova_and_tukey():
     ]
     p, compared = compare_graders(found)
     names = np.repeat([one.name for one in found], [len(one.lists) for one in found])
-    table = pairwise_tukeyhsd(np.concatenate([one.lists for one in found]), names)
+    table = multicomp.pairwise_tukeyhsd(np.concatenate([one.lists for one in found]), names)
     lists = np.array([one.lists for one in found])
     between = lists.shape[1] * lists.mean(axis=1).var(ddof=1)
     assert p == pytest.approx(f.sf(between / lists.var(axis=1, ddof=1).mean(), 2, lists.size - 3))

@@ -81,6 +81,15 @@ def test_conventions():
     assert GradeInterpolator(coverage=None).fit(X, y).score(X, y) > 0.9
 
 
+def test_an_error_of_exactly_one_is_within_one():
+    X, y = np.arange(6.0)[:, None], np.arange(6.0)
+    made = GradeInterpolator(RankingSVM(), coverage=None).fit(X, y)
+    np.testing.assert_array_equal(made.predict(X), y)
+    assert made.score(X, y + 1) == made.score(X, y - 1) == 1.0
+    assert made.score(X, y + 1.01) == 0.0
+    assert made.score(X, y + np.array([0, 0, 0, 1, -2, 2])) == 4 / 6
+
+
 def test_a_new_case_is_placed_between_its_neighbours():
     X, y, patients = drawn(300)
     shown = []
@@ -135,3 +144,13 @@ def test_refuses_a_coverage(coverage):
     X, y, _ = drawn()
     with pytest.raises(InvalidInput, match="coverage"):
         GradeInterpolator(coverage=coverage).fit(X, y)
+
+
+def test_automatic_smoothing_is_a_sixteenth_of_the_list():
+    grades = np.random.default_rng(0).integers(0, 5, 170).astype(float)
+    scores = np.arange(170.0)
+    for count, width in ((31, 1), (48, 3), (160, 11), (170, 11)):
+        automatic = GradedList(scores[:count], grades[:count], "auto").grades(scores[:count])
+        np.testing.assert_array_equal(
+            automatic, GradedList(scores[:count], grades[:count], width).grades(scores[:count])
+        )

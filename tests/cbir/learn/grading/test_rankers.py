@@ -174,6 +174,12 @@ def test_the_chosen_steps_are_repeated_with_all_images():
     assert of_all.objective_[made.chosen_] == pytest.approx(value, abs=1e-9)
 
 
+def test_as_printed_theta_0_is_never_the_result():
+    """It orders nothing; here no step orders any better, and the first to be tried is taken."""
+    X, y = np.array([[-1.0], [1.0], [-1.0], [1.0]]), np.array([0.0, 0.0, 1.0, 1.0])
+    assert SNdcgRanker("paper", steps=3, list_size=None, validation=0).fit(X, y).chosen_ == 1
+
+
 def test_as_printed_refuses_scores_outside_its_domain():
     X, y, _ = drawn()
     with pytest.raises(InvalidInput, match="leave the domain"):
@@ -378,3 +384,31 @@ def test_fewer_images_than_features_grade_as_by_the_whole_covariance(monkeypatch
     others = generator.normal(size=(9, 60))
     assert quick.chosen_ == slow.chosen_
     assert quick.predict(others) == pytest.approx(slow.predict(others), rel=1e-6, abs=1e-9)
+
+
+def test_the_share_of_groups_for_validation_is_rounded():
+    groups, grades = np.arange(40), np.arange(40) % 4.0
+    for share, count in ((1 / 9, 4), (0.19, 8), (0.5, 20)):
+        assert hold_out_groups(groups, grades, share, np.random.default_rng(0)).sum() == count
+    assert SNdcgRanker().validation == 1 / 9
+
+
+def test_another_value_of_an_option_gives_another_ranker():
+    X, y = misled(0, 150)
+    others = {
+        SNdcgRanker: {
+            "form": "paper", "function": "exponential", "alpha": 2.0, "steps": 1, "rate": 0.03, "list_size": 30,
+            "validation": 0.4, "seed": 3, "start": "zero",
+        },
+        RankingSVM: {"C": 1e-5, "list_size": 20, "loss": "hinge"},
+        AdaRank: {"rounds": 2, "list_size": 20},
+        RankBoost: {"rounds": 2, "list_size": 20},
+    }  # fmt: skip
+    for kind, options in others.items():
+        plain = kind().fit(X, y)
+        for name, value in options.items():
+            other = kind(**{name: value}).fit(X, y)
+            if kind is SNdcgRanker:  # whose best step may be the start, which is the same
+                assert other.objective_ != plain.objective_, name
+            else:
+                assert not np.allclose(other.predict(X), plain.predict(X), rtol=1e-9), (kind, name)

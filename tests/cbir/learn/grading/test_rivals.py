@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import check_grad
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from statsmodels.miscmodels.ordinal_model import OrderedModel
+from sklearn.svm import SVR
 
 from cbir.errors import InvalidInput
 from cbir.learn.grading import baselines
@@ -67,10 +67,11 @@ def test_unknown():
 
 
 def test_ordinal_is_the_proportional_odds_model():
+    ordinal_model = pytest.importorskip("statsmodels.miscmodels.ordinal_model")
     X, y, _ = drawn(400, noise=1.5)
     made = OrdinalRegression(ridge=1e-6).fit(X, y)
     Z = (X - X.mean(0)) / X.std(0)
-    reference = OrderedModel(y, Z, distr="logit").fit(method="bfgs", disp=False, maxiter=500)
+    reference = ordinal_model.OrderedModel(y, Z, distr="logit").fit(method="bfgs", disp=False, maxiter=500)
     np.testing.assert_allclose(made.coef_, reference.params[:6], rtol=0.01, atol=0.01)
     thresholds = reference.model.transform_threshold_params(reference.params)[1:-1]
     np.testing.assert_allclose(made.thresholds_, thresholds, rtol=0.01, atol=0.01)
@@ -92,3 +93,13 @@ def test_ordinal_where_grades_part_perfectly():
     fitted = OrdinalRegression().fit([[0.0], [1.0], [2.0]], [0, 1, 2])
     assert (np.diff(fitted.thresholds_) > 0).all()
     assert fitted.predict([[-9.0], [9.0]]).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("options", [{}, {"C": 0.05}, {"epsilon": 0.8}, {"C": 3.0, "epsilon": 0.4}])
+def test_regression_is_that_of_libsvm_on_standardised_features(options):
+    X, y, _ = drawn(60)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = SVR(**{"C": 1.0, "epsilon": 0.1, **options}).fit(Z, y).predict(Z)
+    np.testing.assert_allclose(
+        baseline_grader("regression", **options).fit(X, y).predict(X), expected, rtol=1e-6
+    )

@@ -36,8 +36,8 @@ def succeed(*arguments):
 def folder(tmp_path_factory):
     """Phantoms in `lenses`, three others in `new`, and the model of the former."""
     path = tmp_path_factory.mktemp("slit-lamp")
-    succeed("phantoms", path / "lenses", "--slit-lamp", "--count", COUNT, "--size", 128)
-    succeed("phantoms", path / "new", "--slit-lamp", "--count", 3, "--size", 128, "--seed", 1)
+    succeed("dataset", "phantoms", path / "lenses", "--slit-lamp", "--count", COUNT, "--size", 128)
+    succeed("dataset", "phantoms", path / "new", "--slit-lamp", "--count", 3, "--size", 128, "--seed", 1)
     fitted = succeed("grade", "slit-lamp", "fit", path / "lenses" / "outlines.csv", "--out", path / "model")
     assert f"32 landmarks from {COUNT} images" in fitted
     return path
@@ -73,10 +73,10 @@ def test_phantoms_have_grades_and_outlines(folder):
 
 
 def test_phantoms_are_the_same_again(folder, tmp_path):
-    succeed("phantoms", tmp_path / "again", "--slit-lamp", "--count", 2, "--size", 128)
+    succeed("dataset", "phantoms", tmp_path / "again", "--slit-lamp", "--count", 2, "--size", 128)
     for name in ("lens-000000.png", "lens-000001.png"):
         assert (tmp_path / "again" / name).read_bytes() == (folder / "lenses" / name).read_bytes()
-    refused = run("phantoms", tmp_path / "again", "--slit-lamp", "--count", 2, "--size", 256)
+    refused = run("dataset", "phantoms", tmp_path / "again", "--slit-lamp", "--count", 2, "--size", 256)
     assert "holds phantoms of" in str(refused.exception)
     for options, why in (
         (["--series"], "leave --series"),
@@ -85,7 +85,7 @@ def test_phantoms_are_the_same_again(folder, tmp_path):
         (["--count", "0"], "at least 1"),
         (["--seed", "-1"], "negative"),
     ):
-        refused = run("phantoms", tmp_path / "none", "--slit-lamp", *options)
+        refused = run("dataset", "phantoms", tmp_path / "none", "--slit-lamp", *options)
         assert why in str(refused.exception)
     assert not (tmp_path / "none").exists()
 

@@ -7,7 +7,16 @@ from scipy.stats import spearmanr
 
 from cbir.errors import InvalidInput
 from cbir.learn import losses
-from cbir.learn.losses import MapLoss, OrdinalLoss, SimilarityLoss, SpearmanLoss, TopRankLoss, embedding_loss
+from cbir.learn.losses import (
+    CornLoss,
+    MapLoss,
+    OrdinalLoss,
+    RankNContrastLoss,
+    SimilarityLoss,
+    SpearmanLoss,
+    TopRankLoss,
+    embedding_loss,
+)
 from cbir.learn.models.sorters import LstmSorter, load
 from tests.cbir.learn.losses.scores import GRADES, scores_of, softplus
 
@@ -32,8 +41,8 @@ def test_embeddings(name, type_):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in losses.names() if name != "ordinal"]
-)  # which wants order alone
+    "name", [name for name in losses.names() if name not in ("ordinal", "corn")]
+)  # which want order alone
 def test_learning_with_it_brings_classes_together(name):
     torch.manual_seed(0)
     loss = embedding_loss(name, 4, 3)
@@ -141,7 +150,109 @@ def test_ordinal_learns_an_order():
     assert spearmanr(loss.severity(vectors)[:, 0].detach(), grades).statistic > 0.8
 
 
+@pytest.mark.parametrize("loss", [OrdinalLoss, CornLoss])
 @pytest.mark.parametrize("labels", [[0, 5], [-1, 2], []])
-def test_ordinal_takes_grades_that_there_are(labels):
+def test_ordinal_takes_grades_that_there_are(labels, loss):
     with pytest.raises(InvalidInput, match=r"from 0 to 3|a label for each"):
-        OrdinalLoss(8, 4)(torch.zeros(len(labels), 8), torch.tensor(labels, dtype=torch.long))
+        loss(8, 4)(torch.zeros(len(labels), 8), torch.tensor(labels, dtype=torch.long))
+
+
+def test_corn_is_the_mean_over_passed_steps():
+    torch.manual_seed(0)
+    loss, vectors, grades = CornLoss(4, 5).double(), scores_of(6, 4), [0, 1, 2, 3, 4, 2]
+    weights, biases = loss.steps.weight.tolist(), loss.steps.bias.tolist()
+    terms = []
+    for step in range(4):
+        for vector, grade in zip(vectors.tolist(), grades, strict=True):
+            if grade >= step:  # it has passed the step before
+                score = biases[step] + 10 * sum(a * b for a, b in zip(vector, weights[step], strict=True))
+                terms.append(softplus(-score if grade > step else score))
+    assert float(loss(vectors, torch.tensor(grades)).detach()) == pytest.approx(np.mean(terms))
+    assert len(terms) == 6 + 5 + 4 + 2
+
+
+def test_corn_learns_conditional_probabilities():
+    """Of equal vectors, the probabilities become the shares: half pass the first step, a third of these the next."""
+    loss = CornLoss(1, 3)
+    optimizer = torch.optim.Adam(loss.parameters(), 0.05)
+    for _ in range(300):
+        optimizer.zero_grad()
+        loss(torch.zeros(12, 1), torch.tensor([0] * 6 + [1] * 4 + [2] * 2)).backward()
+        optimizer.step()
+    assert loss.steps.bias.sigmoid().tolist() == pytest.approx([1 / 2, 1 / 3], abs=0.01)
+
+
+@pytest.mark.parametrize("temperature", [0.2, 2.0])
+def test_rank_n_contrast(temperature):
+    vectors, grades = scores_of(7, 4), [0, 3, 1, 1, 2, 4, 0]
+    unit = torch.nn.functional.normalize(vectors).tolist()
+    terms = []
+    for i in range(7):
+        similarity = [-np.linalg.norm(np.subtract(unit[i], other)) / temperature for other in unit]
+        for j in range(7):
+            if j != i:
+                far = [
+                    k for k in range(7) if k != i and abs(grades[k] - grades[i]) >= abs(grades[j] - grades[i])
+                ]
+                terms.append(-similarity[j] + np.log(sum(np.exp(similarity[k]) for k in far)))
+    loss = RankNContrastLoss(temperature)(vectors, torch.tensor(grades))
+    assert float(loss) == pytest.approx(np.mean(terms))
+
+
+def test_rank_n_contrast_wants_the_order_of_the_grades():
+    angles = torch.linspace(0, 1.5, 5)
+    vectors, grades = torch.stack([angles.cos(), angles.sin()], dim=1), torch.arange(5)
+    ordered = RankNContrastLoss()(vectors, grades)
+    assert ordered < RankNContrastLoss()(vectors, torch.tensor([0, 2, 1, 3, 4]))
+    assert ordered < RankNContrastLoss()(vectors, torch.tensor([4, 1, 2, 3, 0]))
+
+
+def test_rank_n_contrast_needs_pairs():
+    with pytest.raises(InvalidInput, match="at least 2 images"):
+        RankNContrastLoss()(torch.zeros(1, 4), torch.tensor([0]))
+
+
+@pytest.mark.parametrize("name", ["supcon", "corn", "rank-n-contrast"])
+def test_gradients_are_those_of_the_values(name):
+    torch.manual_seed(0)
+    loss = embedding_loss(name, 4, 3).double()
+    assert torch.autograd.gradcheck(lambda of: loss(of, LABELS), scores_of(9, 4).requires_grad_())
+
+
+def test_supcon_is_equation_2():
+    vectors = torch.nn.functional.normalize(scores_of(9, 4))
+    logits = (vectors @ vectors.T / 0.1).tolist()
+    terms = []
+    for i in range(9):
+        total = np.log(sum(np.exp(logits[i][a]) for a in range(9) if a != i))
+        same = [p for p in range(9) if p != i and LABELS[p] == LABELS[i]]
+        terms.append(-np.mean([logits[i][p] - total for p in same]))
+    assert float(embedding_loss("supcon", 4, 3)(scores_of(9, 4), LABELS)) == pytest.approx(np.mean(terms))
+
+
+# options and defaults
+
+
+def test_options_reach_the_loss_of_the_library():
+    """Of pytorch-metric-learning, each with its default and another value."""
+    made = {
+        "triplet": ("margin", 0.2, 0.7, lambda loss: loss.margin),
+        "contrastive": ("margin", 0.5, 0.9, lambda loss: loss.neg_margin),
+        "smooth-ap": ("temperature", 0.01, 0.1, lambda loss: loss.temperature),
+    }
+    for name, (option, default, other, read) in made.items():
+        assert read(embedding_loss(name, 4, 3).loss) == default
+        assert read(embedding_loss(name, 4, 3, **{option: other}).loss) == other
+
+
+def test_focal_has_gamma_2_and_cross_entropy_0():
+    """Lin et al. 2017 find 2 best."""
+    assert embedding_loss("focal", 4, 3).gamma == 2.0
+    assert embedding_loss("focal", 4, 3, gamma=0.5).gamma == 0.5
+    assert embedding_loss("cross-entropy", 4, 3).gamma == 0.0
+
+
+def test_map_has_logarithms_and_narrow_slopes_by_default():
+    loss = embedding_loss("sodeep-map", 4, 3).loss
+    assert (loss.form, loss.sorter.name, loss.sorter.temperature) == ("log", "pairwise", 0.05)
+    assert SpearmanLoss().sorter.temperature == 0.7

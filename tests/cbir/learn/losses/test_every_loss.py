@@ -9,11 +9,15 @@ import torch
 from cbir.errors import InvalidInput
 from cbir.learn.losses import (
     ClassificationLoss,
+    CornLoss,
     MapLoss,
     OrdinalLoss,
+    PartialAucLoss,
     PosAtTopLoss,
     RankNetLoss,
+    RecallAtKLoss,
     RecallLoss,
+    RoadmapLoss,
     SNdcgLoss,
     SpearmanLoss,
     TopRankLoss,
@@ -35,6 +39,12 @@ ON_SCORES = {
     "pos-at-top": PosAtTopLoss,
     "ranknet": RankNetLoss,
     "s-ndcg": SNdcgLoss,
+    "partial-auc": PartialAucLoss,
+    "partial-auc, near the highest negative": lambda: PartialAucLoss(temperature=0.01),
+    "roadmap": RoadmapLoss,
+    "roadmap, wide": lambda: RoadmapLoss(0.5),
+    "recall-at-k": RecallAtKLoss,
+    "recall-at-k, wide": lambda: RecallAtKLoss(0.5),
     "s-ndcg paper": lambda: SNdcgLoss("paper"),
 }
 EVERY = pytest.mark.parametrize("make", ON_SCORES.values(), ids=ON_SCORES)
@@ -119,6 +129,7 @@ def test_shapes_that_do_not_agree(make, shapes):
         lambda: SNdcgLoss(alpha=0.0),
         lambda: ClassificationLoss(8, 1),
         lambda: ClassificationLoss(8, 3, gamma=-1),
+        lambda: CornLoss(8, 1),
         lambda: OrdinalLoss(8, 1),
         lambda: OrdinalLoss(0, 5),
         lambda: ranknet_loss(torch.zeros(2), torch.zeros(3), torch.zeros(2)),

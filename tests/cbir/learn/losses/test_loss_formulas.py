@@ -11,17 +11,20 @@ from sklearn.metrics import average_precision_score
 from cbir.errors import InvalidInput
 from cbir.learn.losses import (
     MapLoss,
+    PartialAucLoss,
     PosAtTopLoss,
     RankNetLoss,
+    RecallAtKLoss,
     RecallLoss,
+    RoadmapLoss,
     SNdcgLoss,
     SpearmanLoss,
     TopRankLoss,
     focal_loss,
     ranknet_loss,
 )
-from cbir.learn.losses.score_losses import log_softplus
-from cbir.learn.models.sorters import exact_ranks
+from cbir.learn.losses.score_losses import AbsoluteErrorLoss, SoftMarginLoss, log_softplus
+from cbir.learn.models.sorters import Sorter, exact_ranks
 from tests.cbir.learn.losses.scores import GRADES, PS, SMOOTH, scores_of, softplus
 
 
@@ -66,6 +69,24 @@ def test_map_of_logarithms_is_their_mean_and_no_less_than_that_of_average_precis
         bounds.append(-np.log(precisions.mean()))
     assert float(MapLoss(form="log")(scores, relevant)) == pytest.approx(np.mean(expected))
     assert (np.array(expected) >= np.array(bounds)).all()
+
+
+class Overshooting(Sorter):
+    """Ranks as of a trained sorter, which may be less than 1."""
+
+    def ranks(self, scores):
+        return exact_ranks(scores) - 0.9
+
+
+@pytest.mark.parametrize("form", ["precision", "log"])
+def test_no_precision_is_above_1(form):
+    scores, relevant = (
+        torch.tensor([[3.0, 2, 1, 0], [3.0, 2, 1, 0]]),
+        torch.tensor([[1, 0, 0, 0], [0, 1, 0, 0]]),
+    )
+    of_second = 1 / 1.1  # its rank is 1.1
+    lost = 1 - of_second if form == "precision" else -math.log(of_second)
+    assert float(MapLoss(Overshooting(), form)(scores, relevant)) == pytest.approx((0 + lost) / 2)
 
 
 def test_nothing_is_lost_on_a_perfect_order():
@@ -133,7 +154,104 @@ def test_pos_at_top_is_the_limit():
     )
 
 
-@pytest.mark.parametrize("z", [-1e30, -1e4, -50.0, -15.1, -14.9, -1.0, 0.0, 1.0, 50.0, 1e4, 1e30])
+@pytest.mark.parametrize(("margin", "temperature"), [(1.0, 1.0), (0.5, 3.0), (2.0, 0.2)])
+def test_partial_auc(margin, temperature):
+    scores, positive = scores_of(12).tolist(), [1, 1, 1] + [0] * 9
+    expected = 0.0
+    for i in range(3):
+        costs = [max(0.0, margin - scores[i] + scores[j]) ** 2 for j in range(3, 12)]
+        expected += temperature * math.log(np.mean([math.exp(cost / temperature) for cost in costs])) / 3
+    loss = PartialAucLoss(margin, temperature)(scores_of(12), torch.tensor(positive))
+    assert float(loss) == pytest.approx(expected)
+
+
+def test_partial_auc_goes_from_all_negatives_to_the_highest():
+    scores, positive = torch.tensor([2.0, 1.0, 0.0, -1.0]), torch.tensor([0, 1, 0, 0])
+    highest, mean = 4.0, (4.0 + 0.0 + 0.0) / 3  # (1 - 1 + 2)^2, (1 - 1 + 0)^2 and none
+    assert float(PartialAucLoss(temperature=1e-4)(scores, positive)) == pytest.approx(highest, rel=1e-3)
+    assert float(PartialAucLoss(temperature=1e4)(scores, positive)) == pytest.approx(mean, rel=1e-3)
+
+
+def roadmap_of_a_list(scores, relevant, temperature):
+    """Ramzi et al. 2021, image by image."""
+    positives = [s for s, is_relevant in zip(scores, relevant, strict=True) if is_relevant]
+    negatives = [s for s, is_relevant in zip(scores, relevant, strict=True) if not is_relevant]
+
+    def sigmoid(x):
+        return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
+
+    def step(gap):
+        if gap < 0:
+            return sigmoid(gap / temperature)
+        if gap <= 0.05:
+            return sigmoid(gap / temperature) + 0.5
+        return 100 * (gap - 0.05) + sigmoid(0.05 / temperature) + 0.5
+
+    precisions = []
+    for score in positives:
+        best = 1 + sum(other > score for other in positives)
+        precisions.append(best / (best + sum(step(other - score) for other in negatives)))
+    low = np.mean([max(0.0, 0.9 - score) for score in positives])
+    high = np.mean([max(0.0, score - 0.6) for score in negatives])
+    return 0.5 * (1 - np.mean(precisions)) + 0.5 * (low + high)
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.2])
+def test_roadmap(temperature):
+    scores, relevant = 0.3 * scores_of(6, 20), (scores_of(6, 20, seed=2) > 0.5).long()
+    expected = [
+        roadmap_of_a_list(a, b, temperature) for a, b in zip(scores.tolist(), relevant.tolist(), strict=True)
+    ]
+    assert float(RoadmapLoss(temperature)(scores, relevant)) == pytest.approx(np.mean(expected))
+
+
+def test_roadmap_bounds_one_less_average_precision():
+    scores, relevant = scores_of(20, 30), (scores_of(20, 30, seed=2) > 0.5).long()
+    for row, wanted in zip(0.3 * scores, relevant, strict=True):
+        of_row = roadmap_of_a_list(row.tolist(), wanted.tolist(), 0.01)
+        low, high = (0.9 - row[wanted > 0]).clamp(min=0), (row[wanted == 0] - 0.6).clamp(min=0)
+        bound = 2 * of_row - float(low.mean() + high.mean())
+        assert bound >= 1 - average_precision_score(wanted, row)
+        assert float(RoadmapLoss()(row, wanted)) == pytest.approx(of_row)
+
+
+def test_roadmap_of_an_example():
+    perfect, relevant = torch.tensor([0.95, 0.92, 0.5, 0.1]), torch.tensor([1, 1, 0, 0])
+    assert float(RoadmapLoss()(perfect, relevant)) == pytest.approx(0, abs=1e-6)
+    swapped = torch.tensor([0.9, 0.6], dtype=torch.float64)  # 0.3 the wrong way round: 25 + 1.5 less 0.0067
+    below = 100 * 0.25 + 1.5 - 0.0066929
+    assert float(RoadmapLoss()(swapped, torch.tensor([0, 1]))) == pytest.approx(
+        0.5 * below / (1 + below) + 0.5 * (0.3 + 0.3), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.5])
+def test_recall_at_k(temperature):
+    scores, relevant = scores_of(4, 25), (scores_of(4, 25, seed=2) > 0.5).long()
+    values = []
+    for row, wanted in zip(scores.tolist(), relevant.tolist(), strict=True):
+        for k in (1, 2, 4, 8, 16):
+            found = 0.0
+            for i in range(25):
+                gaps = [(row[j] - row[i]) / temperature for j in range(25) if j != i]
+                rank = 1 + sum(1 / (1 + math.exp(-gap)) if gap > -700 else 0 for gap in gaps)
+                found += wanted[i] / (1 + math.exp(rank - k))
+            most = min(k, sum(wanted))
+            values.append(1 - min(found, most) / most)
+    assert float(RecallAtKLoss(temperature)(scores, relevant)) == pytest.approx(np.mean(values))
+
+
+def test_recall_at_k_of_an_example():
+    scores = torch.tensor([0.9, 0.5, 0.1], dtype=torch.float64)  # the relevant one has rank 2
+    expected = np.mean([1 - 1 / (1 + math.exp(2 - k)) for k in (1, 2, 4, 8, 16)])
+    assert float(RecallAtKLoss()(scores, torch.tensor([0, 1, 0]))) == pytest.approx(expected)
+    first = float(RecallAtKLoss()(scores, torch.tensor([1, 0, 0])))
+    assert first < expected < float(RecallAtKLoss()(scores, torch.tensor([0, 0, 1])))
+
+
+@pytest.mark.parametrize(
+    "z", [-1e30, -1e4, -50.0, -15.1, -14.9, -10.0, -5.5, -1.0, 0.0, 1.0, 50.0, 1e4, 1e30]
+)
 def test_log_softplus(z):
     at = torch.tensor(z, requires_grad=True)
     log_softplus(at).backward()
@@ -208,3 +326,39 @@ def test_focal():
     torch.testing.assert_close(
         focal_loss(logits, labels, 2, weights), (-weights[labels] * (1 - p) ** 2 * p.log()).mean()
     )
+
+
+@pytest.mark.parametrize("form", ["sigmoid", "paper"])
+def test_s_ndcg_of_positions(form):
+    """Eqs. 5 to 8 of Huang et al. 2010, image by image, with the default steepness."""
+    scores, grades = 3 * scores_of(6), torch.tensor([2.0, 0, 1, 3, 0, 1], dtype=torch.float64)
+    values, alpha = scores.tolist(), {"sigmoid": 2.0, "paper": 0.001}[form]
+    if form == "sigmoid":
+        positions = [
+            1
+            + sum(
+                (1 + math.tanh(alpha * (y - x) / np.std(values))) / 2 for j, y in enumerate(values) if j != i
+            )
+            for i, x in enumerate(values)
+        ]
+    else:
+        positions = [1 + sum(math.tanh(alpha * (y - x)) for y in values) for x in values]
+    gain = sum((2**g - 1) / math.log2(1 + at) for g, at in zip(grades.tolist(), positions, strict=True))
+    best = sum((2**g - 1) / math.log2(2 + i) for i, g in enumerate(sorted(grades.tolist(), reverse=True)))
+    assert float(SNdcgLoss(form)(scores, grades)) == pytest.approx(1 - gain / best)
+
+
+@pytest.mark.parametrize(
+    ("loss", "value"),
+    [
+        (AbsoluteErrorLoss(), lambda s, r: abs(s - r)),
+        (SoftMarginLoss(), lambda s, r: softplus(-s if r else s)),
+    ],
+)
+def test_losses_of_single_scores(loss, value):
+    """Sections 4.2.1 and 4.2.2 of Engilberge et al. 2019: relevant images have the target 1, others 0."""
+    scores, relevance = [[2.5, -0.5, 0.2], [0.0, 1.0, -3.0]], [[1, 0, 1], [0, 1, 0]]
+    expected = np.mean(
+        [value(s, r) for row in zip(scores, relevance, strict=True) for s, r in zip(*row, strict=True)]
+    )
+    assert float(loss(torch.tensor(scores), torch.tensor(relevance))) == pytest.approx(expected)

@@ -332,3 +332,29 @@ def test_torch_is_imported_here_only():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=400
     )
     assert done.stdout.strip() == "False"
+
+
+def test_the_width_of_pairwise_follows_the_deviation_of_the_scores():
+    """temperature times the standard deviation; at least 1e-3, so that gradients of near ties stay bounded."""
+    for scores, temperature in (([0.0, 1.0, 5.0], 0.7), ([0.0, 1.0, 5.0], 1.4), ([0.0, 1e-5, 5e-5], 0.7)):
+        width = max(temperature * np.std(scores), 1e-3)
+        expected = [
+            1 + sum(1 / (1 + np.exp(-(y - x) / width)) for j, y in enumerate(scores) if j != i)
+            for i, x in enumerate(scores)
+        ]
+        found = PairwiseSorter(temperature, exact=False)(torch.tensor([scores], dtype=torch.float64))
+        np.testing.assert_allclose(found[0].numpy(), expected, rtol=1e-6)
+
+
+def test_each_kind_of_synthetic_scores():
+    """Section 3.1.2: uniform in [-1, 1], normal, evenly spaced in a part of [-1, 1], mixtures of two."""
+    scores = scores_of(4000, 100)
+    steps = scores.sort(dim=1).values.diff(dim=1)
+    even = scores[(steps.amax(dim=1) - steps.amin(dim=1)) < 1e-4]
+    assert float(even.min()) < -0.95 < 0.95 < float(even.max())
+    lengths = even.amax(dim=1) - even.amin(dim=1)
+    assert float(lengths.mean()) == pytest.approx(2 / 3, abs=0.07)  # of two uniform ends
+    assert float((lengths > 1.9).float().mean()) < 0.02
+    within = (scores.abs().amax(dim=1) <= 1).float().mean()  # uniform, even, and mixtures of both
+    assert float(within) == pytest.approx(1 / 4 + 1 / 4 + 1 / 12, abs=0.03)
+    assert float((scores.abs() > 1).float().mean()) == pytest.approx((1 / 4 + 1 / 12) * 0.317, abs=0.02)

@@ -45,7 +45,7 @@ def test_runs_once_and_prints_tables(bench, data, tmp_path, monkeypatch, capsys)
     bench.main()
     printed = capsys.readouterr().out
     names = [name for name, *_ in bench.methods()]
-    assert len(names) == len(list(tmp_path.iterdir())) == 9
+    assert len(names) == len(list(tmp_path.iterdir())) == 10
     for name in (*names, "rank-svm", "top-push", "toprank, p by validation"):
         assert name in printed
     for path in tmp_path.glob("*.json"):

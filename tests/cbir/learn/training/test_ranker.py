@@ -1,4 +1,4 @@
-"""Training rankers: `cbir train ranker`, `cbir rank`, and what they stand on."""
+"""Training rankers: `cbir train ranker`, `cbir train rank`, and what they stand on."""
 
 import json
 import math
@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from scipy.stats import false_discovery_control
 from typer.testing import CliRunner
 
 from cbir.api.main import app
@@ -333,7 +334,7 @@ def test_the_page_stands_alone(trained):
 
 def test_ranking_files(files, trained):
     out, _ = trained
-    result = CliRunner().invoke(app, ["rank", str(out), str(files)], catch_exceptions=False)
+    result = CliRunner().invoke(app, ["train", "rank", str(out), str(files)], catch_exceptions=False)
     assert result.exit_code == 3  # one of them is no picture
     assert "80.png" in result.stderr
     header, *lines = result.stdout.splitlines()
@@ -341,7 +342,7 @@ def test_ranking_files(files, trained):
     assert len(lines) == 80
     scores = [float(line.split(",")[0]) for line in lines]
     assert scores == sorted(scores, reverse=True)
-    result = CliRunner().invoke(app, ["rank", str(out), str(files / "0.png"), "--format", "json"])
+    result = CliRunner().invoke(app, ["train", "rank", str(out), str(files / "0.png"), "--format", "json"])
     assert result.exit_code == 0
     (row,) = json.loads(result.stdout)
     assert row["path"] == str(files / "0.png")
@@ -350,8 +351,47 @@ def test_ranking_files(files, trained):
     assert row["top"] == (row["score"] > scoring_network.highest_negative_score(card))
 
 
+def test_ranking_files_at_a_false_discovery_rate(files, trained):
+    out, _ = trained
+    card = json.loads((out / "ranker.json").read_text())
+    negatives = card["negative_scores"]
+    part = card["results"]["test"]
+    assert len(negatives) == part["images"] - part["positives"]
+    assert max(negatives) == part["highest_negative"]
+    assert negatives == sorted(negatives)
+    for fdr in (0.5, 0.01):
+        command = ["rank", str(out), str(files), "--format", "json", "--fdr", str(fdr)]
+        result = CliRunner().invoke(app, command, catch_exceptions=False)
+        rows = json.loads(result.stdout)
+        above = [1 + sum(negative >= row["score"] for negative in negatives) for row in rows]
+        p = np.array(above) / (len(negatives) + 1)
+        assert [row["top"] for row in rows] == (false_discovery_control(p) <= fdr + 1e-9).tolist()
+        count = sum(row["top"] for row in rows)
+        said = (
+            f"{count} of 80 images are top"
+            if count
+            else f"it takes 99 negatives in the ranker's test, which has {len(negatives)}"
+        )
+        assert said in result.stderr
+        assert bool(count) == (fdr == 0.5)
+
+
+@pytest.mark.parametrize("fdr", ["0", "1", "nan"])
+def test_false_discovery_rates_out_of_range(fdr, files, trained):
+    result = CliRunner().invoke(app, ["train", "rank", str(trained[0]), str(files), "--fdr", fdr])
+    assert isinstance(result.exception, InvalidInput)
+    assert "must be above 0 and below 1" in str(result.exception)
+
+
+@pytest.mark.parametrize("scores", [None, [], ["high"], [float("inf")], 3])
+def test_a_ranker_without_scores_of_negatives(scores, trained):
+    card = json.loads((trained[0] / "ranker.json").read_text())
+    with pytest.raises(InvalidInput, match="train the ranker again"):
+        scoring_network.negative_scores({**card, "negative_scores": scores})
+
+
 def test_a_folder_without_images_is_not_ranked(files, trained, tmp_path):
-    result = CliRunner().invoke(app, ["rank", str(trained[0]), str(files), str(tmp_path)])
+    result = CliRunner().invoke(app, ["train", "rank", str(trained[0]), str(files), str(tmp_path)])
     assert isinstance(result.exception, InvalidInput)
     assert f"{tmp_path} has no image files" in str(result.exception)
 
@@ -359,7 +399,7 @@ def test_a_folder_without_images_is_not_ranked(files, trained, tmp_path):
 def test_a_ranked_file_whose_name_is_a_formula(files, trained, tmp_path, monkeypatch):
     shutil.copy(files / "0.png", tmp_path / "=1+1;@2.png")
     monkeypatch.chdir(tmp_path)
-    command = ["rank", str(trained[0]), "=1+1;@2.png"]
+    command = ["train", "rank", str(trained[0]), "=1+1;@2.png"]
     line = CliRunner().invoke(app, command, catch_exceptions=False).stdout.splitlines()[1]
     assert line.endswith("/=1+1;'@2.png")
     (row,) = json.loads(CliRunner().invoke(app, [*command, "--format", "json"]).stdout)

@@ -9,7 +9,13 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from cbir.errors import InvalidInput
 from cbir.learn.losses import TopRankLoss
-from cbir.learn.training.samplers import BalancedSampler, PositiveNegativeSampler, ShuffledSampler
+from cbir.learn.training import samplers
+from cbir.learn.training.samplers import (
+    BalancedSampler,
+    PositiveNegativeSampler,
+    ShuffledSampler,
+    augment_images,
+)
 
 LABELS = ["a"] * 50 + ["b"] * 9 + ["c"] * 2 + ["d"] * 30
 POSITIVE = np.arange(1000) < 12
@@ -105,3 +111,15 @@ def test_in_a_data_loader():
 def test_what_cannot_be_drawn(make):
     with pytest.raises(InvalidInput):
         make()
+
+
+def test_pictures_are_turned_by_ten_degrees_at_most(monkeypatch):
+    for amount in ("SHIFT", "ZOOM", "BRIGHTNESS", "CONTRAST"):
+        monkeypatch.setattr(samplers, amount, 0.0)
+    pictures = torch.zeros(200, 1, 65, 65)
+    pictures[:, :, 31:34, 55:58] = 1.0  # 24 to the right of the centre
+    turned = augment_images(pictures, torch.Generator().manual_seed(0))[:, 0]
+    rows = (turned.sum(dim=2) * torch.arange(65.0)).sum(dim=1) / turned.sum(dim=(1, 2)) - 32
+    angles = torch.rad2deg(torch.asin(rows / 24))
+    assert 9 < float(angles.max()) < 10.5
+    assert -10.5 < float(angles.min()) < -9

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,6 +56,14 @@ def test_counting_is_a_good_start(kind):
     sorter = kind(**options)
     sorter.start_counting()
     assert measure_sorter(sorter.eval(), length=20, count=200)["error_in_positions"] < 0.8
+
+
+def test_the_rate_is_halved_each_so_many_epochs():
+    recipe = SorterRecipe(batch=500, rate=1e-3, halve_every=2.0)  # 200 steps are an epoch of 100,000 vectors
+    rates = [recipe.rate_at(step) for step in (0, 200, 400, 800)]
+    assert rates == pytest.approx([1e-3, 1e-3 / 2**0.5, 5e-4, 2.5e-4])
+    assert replace(recipe, epochs=3).steps == 600
+    assert SorterRecipe(batch=128).steps == 6250  # 8 epochs
 
 
 def test_the_error_is_the_mean_absolute_distance_from_the_rank():
@@ -271,3 +280,57 @@ def test_killed_while_training(tmp_path):
     state = fine_tuning.read_checkpoint(tmp_path / "checkpoint.pt")
     assert state is not None
     assert state["step"] > 0
+
+
+class TestBatches:
+    """Scores of the batches of a training, which depend on seed and step alone."""
+
+    @staticmethod
+    def drawn(recipe, step):
+        batches = []
+
+        class Recording(LstmSorter):
+            def ranks(self, scores):
+                batches.append(scores)
+                return super().ranks(scores)
+
+        sorter_training.batch_error(Recording(4, 1, 12), replace(recipe, slope=0.0), step, "cpu")
+        return batches[0]
+
+    def test_a_fifth_is_shorter_and_a_twentieth_of_the_vectors_is_rounded(self):
+        batches = [self.drawn(SorterRecipe(batch=40), step) for step in range(200)]
+        lengths = np.array([batch.shape[1] for batch in batches])
+        assert 0.12 < np.mean(lengths < 12) < 0.28
+        assert lengths.min() == 2
+        on_grid = np.mean([((8 * batch).round() == 8 * batch).all(dim=1).float().mean() for batch in batches])
+        assert on_grid == pytest.approx(0.05, abs=0.012)
+        tied = [batch[:2] for batch in batches if batch.shape[1] == 12]
+        assert np.mean([len(vector.unique()) < 12 for batch in tied for vector in batch]) > 0.6
+
+    def test_seed_and_step_decide(self):
+        recipe = SorterRecipe(batch=4)
+        assert torch.equal(self.drawn(recipe, 3), self.drawn(recipe, 3))
+        for other, step in ((recipe, 4), (replace(recipe, seed=1), 3)):
+            assert not torch.equal(self.drawn(recipe, 3)[2:, :2], self.drawn(other, step)[2:, :2])
+
+    def test_held_out_vectors_are_drawn_with_a_seed_that_no_batch_has(self):
+        assert sorter_training.HELD_OUT_SEED % 2 == 0
+        seeds = [
+            (2 * (step * sorter_training.SEEDS + seed) + 1) % (1 << 32)
+            for step in (0, 9)
+            for seed in (0, 1023)
+        ]
+        assert all(seed % 2 == 1 for seed in seeds)
+
+    def test_slopes_are_a_share_of_the_length_as_the_error_is(self):
+        class Level(LstmSorter):
+            def ranks(self, scores):
+                return torch.zeros_like(scores)
+
+        with_slopes, without = (
+            float(
+                sorter_training.batch_error(Level(4, 1, 40), SorterRecipe(batch=200, slope=slope), 3, "cpu")
+            )
+            for slope in (1.0, 0.0)
+        )
+        assert with_slopes - without == pytest.approx(0.25, abs=0.15)  # see slopes that fall too slowly

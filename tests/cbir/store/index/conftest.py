@@ -44,7 +44,7 @@ def vector_server() -> Iterator[postgresql_server.PostgresqlServer]:
         server.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def milvus() -> Iterator[milvus_server.MilvusServer]:
     """A Milvus server."""
     if reason := milvus_server.missing_reason():

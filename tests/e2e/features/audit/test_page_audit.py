@@ -12,7 +12,7 @@ from tests.service.conftest import cbir, serving
 @pytest.mark.slow
 def test_suspects_are_corrected_and_an_audit_is_cancelled(blank_page: sync_api.Page, tmp_path: Path) -> None:
     page, files, collection = blank_page, tmp_path / "radiographs", tmp_path / "collection"
-    cbir("phantoms", files, "--count", "80")
+    cbir("dataset", "phantoms", files, "--count", "80")
     labels = "--labels", files / "manifest.csv"
     cbir("index", files, *labels, "--profile", "huang2012", "--jobs", "1", "--collection", collection)
     with serving(collection) as served:

@@ -1,4 +1,4 @@
-"""`cbir audit`: the files of a report, and folders that it refuses."""
+"""`cbir collection audit`: the files of a report, and folders that it refuses."""
 
 import csv
 import json
@@ -41,7 +41,16 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_the_report_of_a_collection(collection: Path, tmp_path: Path) -> None:
     out = tmp_path / "report"
-    arguments = ["audit", "--collection", str(collection), "--out", str(out), "--format", "json"]
+    arguments = [
+        "collection",
+        "audit",
+        "--collection",
+        str(collection),
+        "--out",
+        str(out),
+        "--format",
+        "json",
+    ]
     done = CliRunner().invoke(app, [*arguments, "--label", "kind", "--split", "part"])
     assert done.exit_code == 0, done.output
     printed = json.loads(done.stdout)
@@ -78,7 +87,14 @@ def test_images_without_a_file_are_counted(tmp_path: Path) -> None:
     write_phantoms(tmp_path / "images", 3)
     index_images(tmp_path / "images", tmp_path / "collection", jobs=1)
     next((tmp_path / "images").glob("*.png")).unlink()
-    arguments = ["audit", "--collection", str(tmp_path / "collection"), "--out", str(tmp_path / "report")]
+    arguments = [
+        "collection",
+        "audit",
+        "--collection",
+        str(tmp_path / "collection"),
+        "--out",
+        str(tmp_path / "report"),
+    ]
     done = CliRunner().invoke(app, [*arguments, "--format", "json"])
     assert json.loads(done.stdout)["unread_images"] == 1
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
@@ -96,7 +112,7 @@ def test_the_privacy_section_counts_images_by_part_and_reason() -> None:
 def test_an_unknown_label_is_refused_in_a_line(collection: Path, tmp_path: Path) -> None:
     out = tmp_path / "report"
     done = CliRunner().invoke(
-        app, ["audit", "--collection", str(collection), "--out", str(out), "--label", "knid"]
+        app, ["collection", "audit", "--collection", str(collection), "--out", str(out), "--label", "knid"]
     )
     assert isinstance(done.exception, InvalidInput) or done.exit_code != 0
     assert not out.exists()

@@ -202,7 +202,16 @@ def test_the_command_writes_a_list_without_values(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("\n".join(map(",".join, rows)), encoding="utf-8")
     index_images(files, tmp_path / "collection", labels=tmp_path / "labels.csv", jobs=1)
     out = tmp_path / "report"
-    arguments = ["audit", "--collection", str(tmp_path / "collection"), "--out", str(out), "--format", "json"]
+    arguments = [
+        "collection",
+        "audit",
+        "--collection",
+        str(tmp_path / "collection"),
+        "--out",
+        str(out),
+        "--format",
+        "json",
+    ]
     done = CliRunner().invoke(app, [*arguments, "--privacy"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["private_images"] == 2

@@ -1,4 +1,4 @@
-"""`cbir federate`: list, check, search, and the transform."""
+"""`cbir admin federate`: list, check, search, and the transform."""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def region(collections: dict[str, Path], tmp_path: Path) -> Iterator[Region]:
 
 
 def run(region: Region, *arguments: str | Path) -> tuple[int, str, str]:
-    return command("federate", *arguments, CBIR_CONFIG=region.config, CBIR_STATE_FOLDER=region.state)
+    return command("admin", "federate", *arguments, CBIR_CONFIG=region.config, CBIR_STATE_FOLDER=region.state)
 
 
 def test_sites_are_listed_without_their_tokens(region: Region) -> None:
@@ -48,11 +48,14 @@ def test_sites_are_listed_without_their_tokens(region: Region) -> None:
     assert "north" in out
     token = (region.config.parent / f"token-{region.north.folder.name}").read_text().strip()
     assert token
-    for arguments in (("federate", "list", "--format", "json"), ("config", "--format", "json")):
+    for arguments in (
+        ("admin", "federate", "list", "--format", "json"),
+        ("admin", "config", "--format", "json"),
+    ):
         _, out, _ = command(*arguments, CBIR_CONFIG=region.config)
         assert "127.0.0.1" in out
         assert token not in out
-    code, out, _ = command("federate", "list")
+    code, out, _ = command("admin", "federate", "list")
     assert "There are no sites" in out
 
 
@@ -106,21 +109,25 @@ def test_what_has_left_is_logged_if_the_search_is_interrupted(
 def test_a_transform_is_carried_to_another_collection(region: Region, tmp_path: Path) -> None:
     other = create(tmp_path / "other", entries(20, seed=7))
     file = tmp_path / "transform.json"
-    code, out, _ = command("federate", "export-transform", file, "--collection", region.folder)
+    code, out, _ = command("admin", "federate", "export-transform", file, "--collection", region.folder)
     assert code == 0
     assert file.stat().st_mode & 0o077 == 0
-    code, out, _ = command("federate", "adopt-transform", file, "--collection", other)
+    code, out, _ = command("admin", "federate", "adopt-transform", file, "--collection", other)
     assert code == 0, out
     assert run(region, "check", "--collection", other, "--site", "north")[0] == 0
     file.write_text("{}")
-    assert "is not a transform" in refusal("federate", "adopt-transform", file, "--collection", other)
+    assert "is not a transform" in refusal(
+        "admin", "federate", "adopt-transform", file, "--collection", other
+    )
 
 
 def test_wrong_settings_are_one_line(tmp_path: Path, collections: dict[str, Path]) -> None:
     config = tmp_path / "cbir.toml"
     config.write_text('[sites.north]\nurl = "http://north.example"\n')
-    code, _, err = command("federate", "list", CBIR_CONFIG=config)
+    code, _, err = command("admin", "federate", "list", CBIR_CONFIG=config)
     assert code == 2
     assert "must begin with https://" in err
     assert len(err.strip().splitlines()) == 1
-    assert "this service knows no other" in refusal("federate", "check", "--collection", collections["south"])
+    assert "this service knows no other" in refusal(
+        "admin", "federate", "check", "--collection", collections["south"]
+    )

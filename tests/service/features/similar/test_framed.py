@@ -126,7 +126,7 @@ def test_a_frame_is_told_to_log_in_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CBIR_STATE_FOLDER", str(tmp_path / "state"))
-    token = cbir("token", "create", "--scope", "search").split()[-1]
+    token = cbir("admin", "token", "create", "--scope", "search").split()[-1]
     base = settings.load(require_tokens=True, frame_origins=ORIGIN)
     client = create_app(dicom_collection[0], base).test_client()
     browser = {"Accept": "text/html", "Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "cross-site"}

@@ -306,23 +306,23 @@ def test_a_deadline_cancels_it(collection: Path) -> None:
 def test_the_command(client: FlaskClient, collection: Path) -> None:
     query = query_of(collection)
     place = ["--collection", collection, "--study", query["study"], "--series", query["series"]]
-    code, out, _ = command("similar", *place, "--combine", "maxsim", "--format", "json")
+    code, out, _ = command("search", *place, "--combine", "maxsim", "--format", "json")
     assert code == 0
     over_http = SimilarAnswer.model_validate(client.get("/v1/similar", query_string=query).json)
     printed = SimilarAnswer.model_validate(json.loads(out))
     assert [(item.series, item.score, item.matches) for item in printed.results] == [
         (item.series, item.score, item.matches) for item in over_http.results
     ]
-    code, out, _ = command("similar", *place, "-k", "2")
+    code, out, _ = command("search", *place, "-k", "2")
     assert code == 0
     assert "max over" in out
-    code, out, _ = command("similar", *place, "--level", "instance", "--combine", "maxsim", "-k", "1")
+    code, out, _ = command("search", *place, "--level", "instance", "--combine", "maxsim", "-k", "1")
     assert code == 0
-    assert "depth" in refusal("similar", *place, "--combine", "maxsim", "--depth", "3")
-    assert "parameters" in refusal("similar", *place, "--combine", "maxsim", "--parameter", "P=3")
-    code, out, _ = command("similar", *place, "--rerank", "eprf", "--parameter", "P=3", "--format", "json")
+    assert "depth" in refusal("search", *place, "--combine", "maxsim", "--depth", "3")
+    assert "parameters" in refusal("search", *place, "--combine", "maxsim", "--parameter", "P=3")
+    code, out, _ = command("search", *place, "--rerank", "eprf", "--parameter", "P=3", "--format", "json")
     assert (code, json.loads(out)["rerank"]["parameters"]["P"]) == (0, 3)
-    assert "--series" in refusal("similar", "--collection", collection, "--study", "1.2", "--instance", "1.3")
-    code, _, err = command("similar", "--collection", collection, "--study", "1.2.3")
+    assert "--series" in refusal("search", "--collection", collection, "--study", "1.2", "--instance", "1.3")
+    code, _, err = command("search", "--collection", collection, "--study", "1.2.3")
     assert code != 0
     assert "study 1.2.3" in err

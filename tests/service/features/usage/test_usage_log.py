@@ -294,22 +294,24 @@ def test_export_show_and_delete(page: FlaskClient, ids: list[str], indexed: Path
     name, shown = search(page, image_id=ids[0])
     send(page, event(name, "shown"), event(name, "compare", shown[1]), event(name, "useful", "", -1))
     folder = {"CBIR_STATE_FOLDER": str(settings.load().state_folder)}
-    code, out, err = command("usage", "show", **folder)
+    code, out, err = command("admin", "usage", "show", **folder)
     assert code == 0, err
     assert out.split()[-8:] == [indexed.name, "none", "1", "1", "0", "0", "0", "1"]
-    rows = json.loads(command("usage", "show", "--format", "json", **folder)[1])
+    rows = json.loads(command("admin", "usage", "show", "--format", "json", **folder)[1])
     assert rows[0]["not_useful"] == rows[0]["opened"] == 1
     exported = tmp_path / "usage.csv"
-    assert command("usage", "export", exported, **folder)[0] == 0
+    assert command("admin", "usage", "export", exported, **folder)[0] == 0
     (read,) = read_usage_csv(exported)
     (logged,) = log()
     assert {**vars(read), "vector": None} == {**vars(logged), "vector": None}
-    assert command("usage", "delete", "--collection", "another", "--yes", **folder)[1].startswith("0 ")
-    assert command("usage", "delete", "--yes", **folder)[1].startswith("1 ")
+    assert command("admin", "usage", "delete", "--collection", "another", "--yes", **folder)[1].startswith(
+        "0 "
+    )
+    assert command("admin", "usage", "delete", "--yes", **folder)[1].startswith("1 ")
     assert log() == []
     for path in settings.load().state_folder.glob("state.sqlite*"):
         assert shown[1].encode() not in path.read_bytes()
-    assert "no searches" in command("usage", "show", **folder)[1]
+    assert "no searches" in command("admin", "usage", "show", **folder)[1]
 
 
 def test_a_csv_keeps_every_field(tmp_path: Path) -> None:
@@ -348,5 +350,5 @@ def test_a_damaged_csv_is_refused_with_its_line(tmp_path: Path, column: str, tex
 def test_another_csv_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "labels.csv"
     file.write_text("path,label\n")
-    with pytest.raises(Exception, match="cbir usage export"):
+    with pytest.raises(Exception, match="cbir admin usage export"):
         read_usage_csv(file)

@@ -1,36 +1,31 @@
 // The tabs of an audit: a title with a number each, and what they show.
 
-import { fixed, mark, number, tr, trn } from "../translate.js";
+import { fixed, number, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
-import { bar, finding, table } from "./parts.js";
-import { suspects } from "./suspects.js";
+import { bar, finding, suspects, table } from "./suspects.js";
 
 const PERCENT = { style: "percent", maximumFractionDigits: 2 };
 const MEMBERS = 12; // pictures of a group
 const LISTED_MEMBERS = 50; // the service names no more of a group
-const CHANGES = {
-  reference: mark("reference"), identical: mark("identical"), resized: mark("resized"), recompressed: mark("recompressed"), gamma: mark("brightness"),
-  rotated: mark("rotated"), inverted: mark("inverted"), flipped: mark("flipped"), cropped: mark("cropped"), text: mark("text"),
-};
-const KINDS = { patient: mark("the same patient"), study: mark("the same study"), picture: mark("the same picture"), "near-duplicate": mark("near-duplicates") };
+const KINDS = { patient: "the same patient", study: "the same study", picture: "the same picture", "near-duplicate": "near-duplicates" };
 
 const hint = (text) => html`<p class="hint">${text}</p>`;
-const rows = (items) => (items.length ? html`<div class="findings">${items}</div>` : hint(tr("None were found.")));
-const changeText = (change) => change.split("+").map((part) => tr(CHANGES[part] ?? part)).join(", ");
+const rows = (items) => (items.length ? html`<div class="findings">${items}</div>` : hint("None were found."));
+const changeText = (change) => change.replace("gamma", "brightness").replaceAll("+", ", ");
 
 function duplicateRow(members) {
   const count = trn("{count} image", "{count} images", members.length) + (members.length < LISTED_MEMBERS ? "" : " +");
   return finding(count, members.slice(0, MEMBERS).map(({ image_id: id, change }) => ({ id, caption: changeText(change) })));
 }
 
-const leakRow = ({ kind, images }) => finding(tr(KINDS[kind] ?? kind), images.slice(0, MEMBERS).map(({ image_id: id, part }) => ({ id, caption: part })));
+const leakRow = ({ kind, images }) => finding(KINDS[kind] ?? kind, images.slice(0, MEMBERS).map(({ image_id: id, part }) => ({ id, caption: part })));
 
-const outlierRow = ({ image_id: id, likeness }) => finding(tr("{share} of the images are as far from others", { share: number(likeness, PERCENT) }), [{ id }]);
+const outlierRow = ({ image_id: id, likeness }) => finding(`${number(likeness, PERCENT)} of the images are as far from others`, [{ id }]);
 
 function labels(found, now) {
-  if (!found) return hint(tr("Choose a label to look for errors in it."));
+  if (!found) return hint("Choose a label to look for errors in it.");
   if (!found.items.length) return rows([]);
-  return html`${valueTable(found)}${hint(tr("Beside each image are its nearest images with the other value. Y changes the label, N keeps it, J and K go on and back."))}${suspects(found, now)}`;
+  return html`${valueTable(found)}${hint("Beside each image are its nearest images with the other value. Y changes the label, N keeps it, J and K go on and back.")}${suspects(found, now)}`;
 }
 
 /** How many labels of each value are suspect, and what they look like. */
@@ -39,11 +34,11 @@ function valueTable({ values, confusions }) {
     const others = confusions.filter(({ label }) => label === value).map((other) => `${other.suggested} (${number(other.images)})`);
     return [value, number(images), number(count), number(count / images, PERCENT), others.join(", ")];
   });
-  return html`<details><summary>${tr("By value")}</summary>${table([tr("Value"), tr("Images"), tr("Suspect"), tr("Share"), tr("Looks like")], lines)}</details>`;
+  return html`<details><summary>By value</summary>${table(["Value", "Images", "Suspect", "Share", "Looks like"], lines)}</details>`;
 }
 
 function weeksOf(weeks) {
-  if (!weeks.length) return hint(tr("Images were added in too few weeks to compare."));
+  if (!weeks.length) return hint("Images were added in too few weeks to compare.");
   const week = ({ monday, images, p, alarm }) => html`<i class=${alarm ? "alarm" : ""} .style=${`height: ${Math.max(2, 28 * (1 - p) ** 4)}px`} title=${`${monday}: ${trn("{count} image", "{count} images", images)}, p = ${fixed(p, 4)}`}></i>`;
   return html`<div class="weeks">${weeks.map(week)}</div>`;
 }
@@ -52,7 +47,7 @@ function drift({ sources }) {
   if (!sources.some(({ weeks }) => weeks.length)) return weeksOf([]);
   const lines = sources.map(({ source, images, alarms, weeks }) => [source, number(images), number(alarms), weeksOf(weeks)]);
   const alarms = sources.flatMap(({ source, weeks }) => weeks.filter((week) => week.alarm).map(({ monday, image_ids: ids }) => finding(`${source} · ${monday}`, ids.map((id) => ({ id })))));
-  return html`${table([tr("Source"), tr("Images"), tr("Alarms"), tr("Weeks")], lines)}${alarms.length ? rows(alarms) : nothing}`;
+  return html`${table(["Source", "Images", "Alarms", "Weeks"], lines)}${alarms.length ? rows(alarms) : nothing}`;
 }
 
 const warned = (isWarned, text) => html`<span class=${isWarned ? "warn" : ""}>${text}</span>`;
@@ -60,14 +55,14 @@ const warned = (isWarned, text) => html`<span class=${isWarned ? "warn" : ""}>${
 function groupTable(groups) {
   const interval = ({ difference, low, high }) => `${fixed(difference, 3)} (${fixed(low, 3)} – ${fixed(high, 3)})`;
   const lines = groups.map((group) => [group.key, warned(group.worse, group.value), number(group.images), fixed(group.precision, 3), interval(group), fixed(group.p, 4)]);
-  return html`<h2>${tr("Retrieval by group")}</h2>${table([tr("Label"), tr("Group"), tr("Images"), "P@10", tr("Difference to others of the same label"), "p"], lines)}`;
+  return html`<h2>Retrieval by group</h2>${table(["Label", "Group", "Images", "P@10", "Difference to others of the same label", "p"], lines)}`;
 }
 
 function labelTable({ key, values }) {
   const most = Math.max(...values.map(({ images }) => images), 1);
-  const named = ({ value, thin }) => warned(thin, thin ? tr("{value} (few)", { value }) : value);
+  const named = ({ value, thin }) => warned(thin, thin ? `${value} (few)` : value);
   const lines = values.map((each) => [named(each), number(each.images), each.patients === null ? "–" : number(each.patients), bar(each.images / most)]);
-  return html`<h2>${key}</h2>${table([tr("Value"), tr("Images"), tr("Patients"), tr("Share")], lines)}`;
+  return html`<h2>${key}</h2>${table(["Value", "Images", "Patients", "Share"], lines)}`;
 }
 
 /** The tabs {name, title, count, show} of the audit of a state. */
@@ -75,11 +70,11 @@ export function findings({ audit }) {
   const checked = audit.drift.sources.some(({ weeks }) => weeks.length);
   const leaked = audit.leaks && Object.values(audit.leaks.counts).reduce((sum, count) => sum + count, 0);
   return [
-    { name: "labels", title: tr("Labels"), count: audit.labels?.suspects, show: (now) => labels(audit.labels, now) },
-    { name: "duplicates", title: tr("Duplicates"), count: audit.duplicates.groups, show: () => rows(audit.duplicates.items.map(duplicateRow)) },
-    { name: "leaks", title: tr("Leaks"), count: leaked, show: () => (audit.leaks ? rows(audit.leaks.items.map(leakRow)) : hint(tr("Choose the label of the split to look for leaks."))) },
-    { name: "outliers", title: tr("Outliers"), count: audit.outliers.images, show: () => rows(audit.outliers.items.map(outlierRow)) },
-    { name: "drift", title: tr("Drift"), count: checked ? audit.drift.alarms : null, show: () => drift(audit.drift) },
-    { name: "coverage", title: tr("Coverage"), count: audit.coverage.thin, show: () => html`${audit.groups?.length ? groupTable(audit.groups) : nothing}${audit.coverage.labels.map(labelTable)}` },
+    { name: "labels", title: "Labels", count: audit.labels?.suspects, show: (now) => labels(audit.labels, now) },
+    { name: "duplicates", title: "Duplicates", count: audit.duplicates.groups, show: () => rows(audit.duplicates.items.map(duplicateRow)) },
+    { name: "leaks", title: "Leaks", count: leaked, show: () => (audit.leaks ? rows(audit.leaks.items.map(leakRow)) : hint("Choose the label of the split to look for leaks.")) },
+    { name: "outliers", title: "Outliers", count: audit.outliers.images, show: () => rows(audit.outliers.items.map(outlierRow)) },
+    { name: "drift", title: "Drift", count: checked ? audit.drift.alarms : null, show: () => drift(audit.drift) },
+    { name: "coverage", title: "Coverage", count: audit.coverage.thin, show: () => html`${audit.groups?.length ? groupTable(audit.groups) : nothing}${audit.coverage.labels.map(labelTable)}` },
   ];
 }

@@ -4,7 +4,7 @@ import "../shell.js";
 import { addressIn, fetchJson, jsonBody, request } from "../api.js";
 import { attempt, problemBox, tabs } from "../list_page.js";
 import { state, subscribe, update } from "../page_state.js";
-import { tr } from "../translate.js";
+import { number } from "../translate.js";
 import { html, nothing, render } from "../vendor/lit.js";
 import { findings } from "./findings.js";
 import * as quarantine from "./quarantine.js";
@@ -16,7 +16,7 @@ const main = document.getElementById("quality");
 const facts = JSON.parse(main.dataset.facts);
 
 Object.assign(state, {
-  facts, // {collection, in_links, collections, label_keys, may_release, may_cancel}
+  facts, // {collection, in_links, label_keys, may_release, may_cancel}
   tab: location.hash.slice(1),
   label: facts.chosen, // the label to check
   split: "",
@@ -38,7 +38,7 @@ async function read() {
   const isNew = audit && audit.read_at !== state.audit?.read_at; // else what was decided on the page stays
   const chosen = { decided: new Map(), label: known(audit?.labels?.key, state.label), split: known(audit?.leaks?.key, state.split) };
   update({ ...(isNew && chosen), running, audit, changed, corrected, isRead: true });
-  if (phase === "failed") update({ problem: { message: tr("The last audit failed: {reason}", { reason: error ?? "" }) } });
+  if (phase === "failed") update({ problem: { message: `The last audit failed: ${error ?? ""}` } });
   clearTimeout(timer);
   if (running) timer = setTimeout(follow, POLL_MS);
 }
@@ -61,33 +61,32 @@ const cancel = () => attempt(() => request(`/v1/jobs/${encodeURIComponent(state.
 
 function field(name, words, keys) {
   const option = (value, text) => html`<option value=${value} .selected=${value === state[name]}>${text}</option>`;
-  return html`<div class="field"><label for=${name}>${words}</label><select id=${name} autocomplete="off" @change=${({ target }) => update({ [name]: target.value })}>${option("", tr("no label"))}${keys.map((key) => option(key, key))}</select></div>`;
+  return html`<div class="field"><label for=${name}>${words}</label><select id=${name} autocomplete="off" @change=${({ target }) => update({ [name]: target.value })}>${option("", "no label")}${keys.map((key) => option(key, key))}</select></div>`;
 }
 
 function head({ running, audit, changed, isRead, busy }) {
-  const made = audit && tr("{images} images, {date} UTC.", { images: audit.images, date: audit.read_at.slice(0, 16).replace("T", " ") });
+  const made = audit && `${number(audit.images)} images, ${audit.read_at.slice(0, 16).replace("T", " ")} UTC.`;
   return html`<form class="audit-form" id="start" @submit=${begin}>
-      ${field("label", tr("Label to check"), facts.label_keys)}${field("split", tr("Label of the split"), facts.label_keys)}
-      <button class="button primary" type="submit" id="run" ?disabled=${running || busy}>${tr("Start an audit")}</button>
+      ${field("label", "Label to check", facts.label_keys)}${field("split", "Label of the split", facts.label_keys)}
+      <button class="button primary" type="submit" id="run" ?disabled=${running || busy}>Start an audit</button>
     </form>
-    <p class="hint" id="made" role="status">${audit ? made : isRead && !running ? tr("There has been no audit of this collection.") : ""} ${audit && changed ? tr("The collection has changed since.") : ""}</p>
-    ${running ? html`<div class="progress-line" id="progress-line"><span id="progress-text" role="status">${tr("The audit is running.")}</span>
+    <p class="hint" id="made" role="status">${audit ? made : isRead && !running ? "There has been no audit of this collection." : ""} ${audit && changed ? "The collection has changed since." : ""}</p>
+    ${running ? html`<div class="progress-line" id="progress-line"><span id="progress-text" role="status">The audit is running.</span>
       <progress max="1000" .value=${running.done} aria-labelledby="progress-text"></progress>
-      ${facts.may_cancel ? html`<button class="button" type="button" ?disabled=${busy} @click=${cancel}>${tr("Cancel")}</button>` : nothing}</div>` : nothing}`;
+      ${facts.may_cancel ? html`<button class="button" type="button" ?disabled=${busy} @click=${cancel}>Cancel</button>` : nothing}</div>` : nothing}`;
 }
 
 /** All tabs of a state: findings of the audit, and the quarantine. */
 const tabsOf = (now) => [
-  ...(now.audit ? findings(now) : [{ name: "audit", title: tr("Audit"), show: () => nothing }]),
-  ...(facts.may_release ? [{ name: "quarantine", title: tr("Quarantine"), show: quarantine.draw }] : []),
+  ...(now.audit ? findings(now) : [{ name: "audit", title: "Audit", show: () => nothing }]),
+  ...(facts.may_release ? [{ name: "quarantine", title: "Quarantine", show: quarantine.draw }] : []),
 ];
 
 function draw(now) {
   const all = tabsOf(now);
   const tab = all.find(({ name }) => name === now.tab) ?? all[0];
-  const others = facts.collections.filter((name) => name !== facts.collection);
-  return html`<div class="quality-head"><h1>${tr("Quality")} · ${facts.collection}</h1>${others.map((name) => html`<a href=${`/quality?${new URLSearchParams({ collection: name })}`}>${name}</a>`)}</div>
-    ${tabs(tr("Findings"), all, tab.name)}
+  return html`<h1>Quality · ${facts.collection}</h1>
+    ${tabs("Findings", all, tab.name)}
     ${tab.name === "quarantine" ? nothing : head(now)}
     ${problemBox()}
     <section id="panel" aria-labelledby=${`tab-${tab.name}`}>${tab.show(now)}</section>`;

@@ -4,16 +4,16 @@ import { addressIn, fetchJson, request } from "../api.js";
 import { card } from "../card.js";
 import { attempt, moreButton } from "../list_page.js";
 import { state, update } from "../page_state.js";
-import { tr, trn } from "../translate.js";
+import { trn } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
 
 const REASONS = {
-  text: tr("Text is burned into the pixels"),
-  blank: tr("The image shows nothing"),
-  damaged: tr("The end of the image is missing"),
-  inverted: tr("It looks inverted: its negative fits the collection better"),
-  modality: tr("It looks like images of another modality"),
-  unlike: tr("Nothing in the collection looks like it"),
+  text: "Text is burned into the pixels",
+  blank: "The image shows nothing",
+  damaged: "The end of the image is missing",
+  inverted: "It looks inverted: its negative fits the collection better",
+  modality: "It looks like images of another modality",
+  unlike: "Nothing in the collection looks like it",
 };
 
 const address = (part = "", fields = {}) => addressIn(state.facts.in_links, `quarantine${part}`, fields);
@@ -35,14 +35,14 @@ const decide = ({ image_id: id }, part, method) =>
 function entry(item) {
   const finding = item.findings.map((each) => REASONS[each] ?? each).join("; ");
   const button = (words, kind, action) => html`<button class=${`button small ${kind}`} type="button" ?disabled=${state.busy} @click=${action}>${words}</button>`;
-  const below = html`<div class="buttons">${button(tr("Release"), "primary", () => decide(item, "/release", "POST"))}${button(tr("Refuse"), "danger", () => decide(item, "", "DELETE"))}</div>`;
+  const below = html`<div class="buttons">${button("Release", "primary", () => decide(item, "/release", "POST"))}${button("Refuse", "danger", () => decide(item, "", "DELETE"))}</div>`;
   return html`<li>${card({ ...item, card: { finding }, links: { thumbnail: address(`/${encodeURIComponent(item.image_id)}/thumbnail`) } }, { href: nothing, below })}</li>`;
 }
 
 /** The tab of a state. */
 export function draw({ quarantined }) {
   const { items, next } = quarantined ?? { items: [], next: null };
-  return html`<p class="hint">${tr("The intake check keeps these images out: no search finds them until they are released.")}</p>
+  return html`<p class="hint">The intake check keeps these images out: no search finds them until they are released.</p>
     <p role="status">${quarantined ? trn("{count} image", "{count} images", items.length) : ""}</p>
     <ul class="grid" id="quarantined" role="list">${repeat(items, ({ image_id: id }) => id, entry)}</ul>
     ${moreButton(next, () => load(next))}`;

@@ -1,10 +1,32 @@
-// Suspect labels, corrected or confirmed by a click or a key; the collection's history has every change.
+// Parts of the findings: rows of pictures, tables, bars. Suspect labels, corrected or confirmed by a click or a key; the collection's history
+// has every change.
 
 import { imageAddress, jsonBody, request } from "../api.js";
+import { card } from "../card.js";
 import { state, update } from "../page_state.js";
-import { fixed, tr } from "../translate.js";
-import { html } from "../vendor/lit.js";
-import { finding } from "./parts.js";
+import { fixed } from "../translate.js";
+import { html, nothing } from "../vendor/lit.js";
+
+/** A picture {id, caption, kind} that leads to a search with it. */
+function image({ id, caption = "", kind = "" }) {
+  const { in_links: collection } = state.facts;
+  const hit = { image_id: id, card: { finding: caption }, links: { thumbnail: imageAddress(collection, id, "/thumbnail") } };
+  return html`<li class=${kind}>${card(hit, { href: `/?${new URLSearchParams({ image: id, ...(collection && { collection }) })}` })}</li>`;
+}
+
+/** A finding: pictures {id, caption, kind} below a title, with what can be done about it. */
+export function finding(title, images, { below = nothing, kind = "", isFocusable = false } = {}) {
+  return html`<article class=${`finding ${kind}`} tabindex=${isFocusable ? 0 : nothing} aria-label=${title}><strong>${title}</strong><ul class="strip" role="list">${images.map(image)}</ul>${below}</article>`;
+}
+
+/** A table; cells are texts or templates. */
+export function table(heads, lines) {
+  return html`<div class="wide"><table><thead><tr>${heads.map((text) => html`<th scope="col">${text}</th>`)}</tr></thead>
+    <tbody>${lines.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table></div>`;
+}
+
+/** A horizontal bar of this share of the widest. */
+export const bar = (share) => html`<div class="bar-cell"><span .style=${`width: ${Math.max(100 * share, 0.5)}%`}></span></div>`;
 
 const NEIGHBOURS = 3;
 
@@ -32,12 +54,12 @@ function onKey(event) {
 }
 
 function suspect(key, item, { corrected, decided }) {
-  const { words = "", isDone = false } = decided.get(item.image_id) ?? (item.image_id in corrected ? { words: tr("Changed"), isDone: true } : {});
+  const { words = "", isDone = false } = decided.get(item.image_id) ?? (item.image_id in corrected ? { words: "Changed", isDone: true } : {});
   const images = [{ id: item.image_id, caption: item.label, kind: "subject" }, ...item.neighbours.slice(0, NEIGHBOURS).map((id) => ({ id, caption: item.suggested }))];
   const button = (sign, text, kind, action) => html`<button class=${`button small ${kind}`} type="button" data-key=${sign} ?disabled=${isDone} @click=${({ target }) => action(target.closest(".finding"))}>${text}</button>`;
   const below = html`<div class="buttons">
-    ${button("y", tr("Change to {value}", { value: item.suggested }), "primary", (row) => decide(item, row, tr("Changed"), setLabel(item.image_id, key, item.suggested)))}
-    ${button("n", tr("Keep {value}", { value: item.label }), "", (row) => decide(item, row, tr("Kept")))}
+    ${button("y", `Change to ${item.suggested}`, "primary", (row) => decide(item, row, "Changed", setLabel(item.image_id, key, item.suggested)))}
+    ${button("n", `Keep ${item.label}`, "", (row) => decide(item, row, "Kept"))}
     <span class="hint" role="status">${words}</span></div>`;
   return finding(`${fixed(item.suspicion, 3)} · ${item.label} → ${item.suggested}`, images, { below, kind: isDone ? "decided" : "", isFocusable: true });
 }

@@ -7,18 +7,16 @@ import { queryViewer } from "../search/query_viewer.js";
 import { collectionName, isStale, shownHits } from "../search/run.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
-import { html, nothing } from "../vendor/lit.js";
+import { html, nothing, render } from "../vendor/lit.js";
 import { Explanations } from "./explanations.js";
-import { cover, uncover } from "./overlay.js";
-import { bars } from "./parts.js";
-import { paintings } from "./paintings.js";
-import { ReadingPart } from "./reading_part.js";
+import { bars, paintings } from "./paintings.js";
 
 const STORAGE_KEY = "explain";
 
 const explanations = new Explanations(load);
-const readingPart = new ReadingPart({ explanationOf, isShown: () => isOn && isExplained(state), isOffered: () => isExplained(state), toggle });
 let shownOn = null; // the card that is explained
+let reading = null; // the reading view, once it is open
+let readingShares = nothing; // bars of its first result
 let isOn = remembered(STORAGE_KEY) === "on";
 
 const kind = ({ facts }) => facts.parts.explain?.kind ?? "";
@@ -38,7 +36,7 @@ async function load(query, ids) {
 }
 
 /** The explanation of a result; null if there is none. */
-export async function explanationOf(image) {
+async function explanationOf(image) {
   const images = shownHits(state).map(({ image_id }) => image_id);
   const explanation = isExplained(state) && !isStale(state) ? await explanations.of(state.query, image, images) : null;
   return explanation && !explanation.problem ? explanation : null;
@@ -54,13 +52,26 @@ async function showOn(card) {
   const { query, answer } = paintings(explanation, state.query);
   if (answer) cover(card.querySelector(".film img"), answer);
   if (queryViewer()) queryViewer().overlay = query;
-  if (explanation.shares) card.querySelector(".film").append(bars(explanation.shares));
+  if (!explanation.shares) return;
+  const box = document.createElement("div");
+  render(bars(explanation.shares), box);
+  card.querySelector(".film").append(box.firstElementChild);
+}
+
+/** Put a canvas over a picture that fills its parent as far as its sides allow; nothing over one that is missing. */
+function cover(picture, canvas) {
+  const { naturalWidth: width, naturalHeight: height } = picture ?? {};
+  if (!width) return;
+  canvas.className = "match";
+  canvas.setAttribute("aria-hidden", "true");
+  const side = Math.max(width, height);
+  Object.assign(canvas.style, { width: `${(100 * width) / side}%`, height: `${(100 * height) / side}%` });
+  picture.after(canvas);
 }
 
 function hide() {
   if (!shownOn) return;
-  uncover(shownOn.querySelector(".film img"));
-  shownOn.querySelector(".part-bars")?.remove();
+  for (const each of shownOn.querySelectorAll("canvas.match, .part-bars")) each.remove();
   if (queryViewer()) queryViewer().overlay = null;
   shownOn = null;
 }
@@ -72,8 +83,46 @@ function toggle() {
   hide();
   update({});
   showOn(document.activeElement?.closest?.("#columns .card") ?? null);
-  readingPart.draw();
+  if (reading) drawReading(reading);
 }
+
+// In the reading view
+
+/** Whether a viewer shows what was searched with. */
+const isQuery = ({ slice }, { image, file, frame }) => Boolean(slice) && (image ? slice.id === image : slice.file === file && (slice.frame ?? 1) === (frame ?? 1));
+
+/** Draw over the results and the query that a reading view shows. */
+async function drawReading(view) {
+  reading = view;
+  if (!view.dialog) return;
+  for (const viewer of view.viewers) viewer.overlay = null;
+  readingShares = nothing;
+  if (isOn && isExplained(state)) await Promise.all(view.shown.map((shown, index) => drawOver(view, shown, !index)));
+  view.draw();
+}
+
+/** Draw over a result, and for the first one over the query too: maps are of the images that were compared. */
+async function drawOver(view, shown, isFirst) {
+  const { result, viewer } = shown;
+  const explanation = await explanationOf(result.id);
+  if (!explanation || !isOn || !view.shown.some((each) => each.result === result && each.viewer === viewer)) return;
+  const drawn = paintings(explanation, state.shownQuery);
+  if (viewer.picture && view.imageOf(shown) === result.id) viewer.overlay = drawn.answer;
+  const [query] = view.viewers;
+  if (isFirst && explanation.shares) readingShares = bars(explanation.shares);
+  if (isFirst && query.picture && isQuery(query, state.shownQuery)) query.overlay = drawn.query;
+}
+
+const readingSwitches = () => (isExplained(state) ? html`<button class="button small" type="button" title="H" aria-pressed=${String(isOn)} @click=${toggle}>${tr("Why similar")}</button>` : nothing);
+
+function readingExtras(view) {
+  if (!isOn || !isExplained(state)) return nothing;
+  const fade = ({ target }) => view.viewers.forEach((viewer) => Object.assign(viewer, { overlayOpacity: target.value / 100 }).redraw());
+  return html`<section class="explanation" aria-label=${tr("What matches")}><label>${tr("Overlay")} <input type="range" min="0" max="100" value="100" @input=${fade} /></label>
+    <div class="part-shares">${readingShares}</div><p class="hint">${tr("It shows what the search compares, and is no diagnosis.")}</p></section>`;
+}
+
+// On the page
 
 /** The button below the query. */
 const actions = (now) => (isExplained(now) ? html`<button class="button" type="button" id="explain" aria-pressed=${String(isOn)} @click=${toggle}>${tr("Why similar")}</button>` : nothing);
@@ -95,4 +144,7 @@ function install() {
   area.addEventListener("focusout", hide);
 }
 
-addPart({ actions, panels, install, keys: () => ({ h: toggle }), keyWords: () => [["H", tr("Why similar: what matches, on the result under the pointer or focus")]], answer: hide, reading: (view) => readingPart.show(view) });
+const keys = () => ({ h: toggle });
+const keyWords = () => [["H", tr("Why similar: what matches, on the result under the pointer or focus")]];
+
+addPart({ actions, panels, install, keys, keyWords, answer: hide, reading: drawReading, readingSwitches, readingExtras, readingKeys: keys });

@@ -1,5 +1,7 @@
 // Explanations of the results of the current query, requested for a few results at a time and kept.
 
+import { number, tr } from "../translate.js";
+
 export const BATCH = 6; // results of a request; the next ones are likely to be looked at too
 
 /** The ids to request with `image`: itself, and those after it that were not requested, at most BATCH. */
@@ -31,4 +33,12 @@ export class Explanations {
     }
     return (await kept.get(image)).get(image) ?? null;
   }
+}
+
+const NAMES = { color_layout: tr("Colour"), tamura: tr("Texture"), edge_histogram: tr("Edges") };
+
+/** The shares of parts in a distance as [{name, share, text}], the largest first. */
+export function partsOf(shares) {
+  const parts = Object.entries(shares).map(([part, share]) => ({ name: NAMES[part] ?? part, share, text: number(share, { style: "percent", maximumFractionDigits: 0 }) }));
+  return parts.sort((a, b) => b.share - a.share);
 }

@@ -4,7 +4,6 @@ import * as cameras from "./camera.js";
 import { createPlainPoints } from "./draw_2d.js";
 import { createGlPoints } from "./draw_gl.js";
 import { drawMarks } from "./draw_marks.js";
-import { isKept, pictureSize, transformOf } from "./kept_picture.js";
 
 const REST_MS = 150; // without a movement, then the points are drawn again
 
@@ -39,7 +38,7 @@ export class MapView {
     const box = this.overlay.getBoundingClientRect();
     this.size = { width: Math.max(1, box.width), height: Math.max(1, box.height) };
     this.ratio = devicePixelRatio || 1;
-    for (const [canvas, { width, height }] of [[this.canvas, pictureSize(this.size)], [this.overlay, this.size]]) {
+    for (const [canvas, { width, height }] of [[this.canvas, cameras.pictureSize(this.size)], [this.overlay, this.size]]) {
       canvas.width = Math.round(width * this.ratio);
       canvas.height = Math.round(height * this.ratio);
     }
@@ -78,8 +77,8 @@ export class MapView {
   #showPoints() {
     const { camera, size } = this;
     clearTimeout(this.#rest);
-    if (this.#drawn && isKept(this.#drawn, camera, size)) {
-      this.canvas.style.transform = transformOf(this.#drawn, camera);
+    if (this.#drawn && cameras.isKept(this.#drawn, camera, size)) {
+      this.canvas.style.transform = cameras.transformOf(this.#drawn, camera);
       const isExact = ["x", "y", "scale"].every((part) => this.#drawn[part] === camera[part]);
       if (!isExact) this.#rest = setTimeout(() => this.#drawPoints(), REST_MS);
     } else this.#drawPoints();
@@ -87,7 +86,7 @@ export class MapView {
 
   #drawPoints() {
     const { camera, size, ratio } = this;
-    this.points.draw(camera, pictureSize(size), cameras.pointSize(camera, size, this.count), ratio);
+    this.points.draw(camera, cameras.pictureSize(size), cameras.pointSize(camera, size, this.count), ratio);
     this.canvas.style.transform = "";
     this.#drawn = camera;
   }

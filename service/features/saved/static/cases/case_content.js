@@ -1,12 +1,10 @@
 // A search of the page as the content of a case of the API, and back.
 
-import { asText, parse } from "../rounds.js";
+import { asText } from "../rounds.js";
+import { judgements } from "../search/search_fields.js";
 
 const MAX_ANSWERS = 200; // that a case keeps
 const MAX_ROUNDS = 50;
-
-/** Judgements of a text of rounds.js in the form of the API. */
-const judgements = (text) => [...parse(text)].map(([image_id, relevance]) => ({ image_id, relevance }));
 
 /** Judgements of the API as text of rounds.js; those without a direction are left out. */
 const judgementText = (list) =>

@@ -10,8 +10,7 @@ import { changeForm, deleteButton } from "../saved/own.js";
 import { apiAddress, savedFacts, searchAddress } from "../saved/saved_words.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-import { curvePoints, foundAfter } from "./curve.js";
-import { asList, filled, judged, stepped } from "./judgements.js";
+import { asList, curvePoints, filled, foundAfter, judged, stepped } from "./judgements.js";
 
 const SHOWN = 480; // images found
 const FORMATS = { csv: "csv", dicom: tr("DICOM UIDs (JSON)"), monai: "MONAI Label", coco: "COCO", "label-studio": "Label Studio" };

@@ -4,12 +4,16 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbir.errors import InvalidInput
+from cbir.learn.losses import ranknet_loss
 from cbir.learn.severity.judged_pairs import SeverityEstimate
 from service.features.annotate.active import strategies
+from service.features.annotate.active.candidate_pool import CandidatePool, severity_bins, take_turns
+from service.features.annotate.active.diverse_selection import PairGradients, spread_pairs, typical_images
 from service.features.annotate.active.pair_selection import (
     first_pairs,
     select_pairs,
@@ -191,6 +195,72 @@ def test_core_set_takes_images_of_one_look_too():
     assert sorted(farthest(points, points[:2], 9, rng()).tolist()) == [0, 1, 2, 3, 4]
 
 
+def gradients(count=9, seed=0):
+    known = severity(count, seed)
+    pairs = np.array(list(combinations(range(count), 2)))
+    return known, pairs, PairGradients(pairs, known.mean, known.features)
+
+
+def test_gradients_of_pairs_are_those_of_the_loss():
+    known, pairs, found = gradients()
+    weights = torch.tensor([0.3, -1.0, 0.5], dtype=torch.float64, requires_grad=True)
+    features = torch.from_numpy(known.features.astype(np.float64))
+    scores = torch.from_numpy(known.mean.astype(np.float64))
+    expected = []
+    for i, j in pairs.tolist():
+        answer = (scores[i] > scores[j]).double()
+        shift = (scores[i] - scores[j]) - (features[i] - features[j]) @ weights.detach()
+        gap = (features[i] - features[j]) @ weights + shift  # the ranker's, with its gradient
+        loss = ranknet_loss(gap[None], torch.zeros(1, dtype=torch.float64), answer[None])
+        expected.append(torch.autograd.grad(loss.sum(), weights)[0].numpy())
+    expected = np.array(expected)
+    np.testing.assert_allclose(found.squares, (expected**2).sum(axis=1), atol=1e-9)
+    for pair in (0, 7, 35):
+        apart = ((expected - expected[pair]) ** 2).sum(axis=1)
+        np.testing.assert_allclose(found.distances(pair), apart, atol=1e-9)
+
+
+def test_badge_starts_with_the_longest_gradient_and_draws_by_squared_distance():
+    _, _, found = gradients(4)
+    first = int(np.argmax(found.squares))
+    draws = np.array([spread_pairs(found, 2, rng(seed)) for seed in range(2000)])
+    assert (draws[:, 0] == first).all()
+    shares = found.distances(first) / found.distances(first).sum()
+    np.testing.assert_allclose(np.bincount(draws[:, 1], minlength=6) / 2000, shares, atol=0.04)
+    assert len(set(spread_pairs(found, 99, rng()).tolist())) == 6
+
+
+def test_typical_images_are_in_the_densest_place_of_each_cluster():
+    random = rng(5)
+    centres = np.array([[0.0, 0.0], [50.0, 0.0], [0.0, 50.0], [50.0, 50.0]])
+    points = np.concatenate(
+        [centre + random.normal(size=(30 - 5 * k, 2)) for k, centre in enumerate(centres)]
+    )
+    of_centre = np.repeat(np.arange(4), [30, 25, 20, 15])
+    used = np.arange(90) == 3  # of the largest cluster
+    found = typical_images(points, used, 3, rng())
+    assert of_centre[found].tolist() == [1, 2, 3]
+    for row in found:
+        members = points[of_centre == of_centre[row]]
+        mean = [np.sort(np.linalg.norm(members - one, axis=1))[1:21].mean() for one in members]
+        assert np.sort(np.linalg.norm(members - points[row], axis=1))[1:21].mean() == pytest.approx(min(mean))
+    everything = typical_images(points, used, 200, rng())
+    assert sorted(everything.tolist()) == list(range(90))
+    assert everything[-1] == 3
+
+
+def test_typiclust_takes_the_encoders_features():
+    near, far = np.arange(4) / 100, 5 + np.arange(6) / 100
+    encoder = np.concatenate([near, far, [10.0, 10.01]])[:, None]  # rows 4 to 9 are in no used cluster
+    ranker = np.where(np.isin(np.arange(12), (2, 3)), 5.0, np.arange(12) / 100)[:, None]
+    zeros = np.zeros(12, np.float32)
+    known = SeverityEstimate(zeros, zeros, ranker, None, encoder)
+    pool = CandidatePool(12, known, {(0, 1), (10, 11)}, None)
+    for seed in range(5):
+        (found,) = strategies.TypiClust().images(pool, 1, rng(seed))
+        assert 4 <= found <= 9
+
+
 def test_balanced_takes_from_every_step_of_severity():
     random = rng(3)
     mean = np.concatenate([random.normal(0, 0.3, 190), random.normal(8, 0.3, 10)]).astype(np.float32)
@@ -290,3 +360,41 @@ def test_a_mask_of_another_length_is_refused():
 def test_too_few_to_begin_with(count, pairs):
     with pytest.raises(InvalidInput):
         first_pairs(count, 0.5, pairs, rng())
+
+
+def test_bins_are_eight_of_equal_width_whatever_a_single_outlier():
+    mean = np.append(np.linspace(0, 8, 1001), [1000.0]).astype(np.float32)
+    bins = severity_bins(mean)
+    counts = np.bincount(bins)
+    assert len(counts) == 8
+    assert (np.diff(bins[:-1]) >= 0).all()
+    assert counts.max() < 1.25 * counts.min(), "between the quantiles of 1 and 99 %, not up to the outlier"
+    assert severity_bins(np.ones(3, np.float32)).max() <= 7
+
+
+def test_turns_take_the_lowest_of_each_bin_before_the_second_of_any():
+    bins = np.array([0] * 5 + [3] * 3 + [7])
+    order = np.array([4.0, 2, 3, 1, 5, 9, 8, 7, 6])
+    assert set(take_turns(bins, order, 3, rng()).tolist()) == {3, 7, 8}
+    assert set(take_turns(bins, order, 5, rng()).tolist()) == {3, 7, 8, 1, 6}
+    assert sorted(take_turns(bins, order, 99, rng()).tolist()) == list(range(9))
+
+
+def test_passes_that_are_not_stored_are_drawn_with_mean_and_variance():
+    mean, variance = np.array([0.0, 5.0], np.float32), np.array([0.01, 9.0], np.float32)
+    estimate = SeverityEstimate(mean, variance, np.zeros((2, 1), np.float32))
+    passes = np.concatenate([strategies._passes(estimate, rng(seed)) for seed in range(100)])
+    assert len(passes) == 3000
+    np.testing.assert_allclose(passes.mean(axis=0), mean, atol=0.2)
+    np.testing.assert_allclose(passes.var(axis=0), variance, rtol=0.1)
+
+
+def test_a_share_of_images_is_rounded_up():
+    """A fifth of 11 are 3; 0.07 of 100 are 7, though 0.07 * 100 > 7 in floating point."""
+    assert [share_of(share, count) for share, count in ((0.2, 11), (0.07, 100), (0.0, 5), (1.0, 5))] == [
+        3,
+        7,
+        0,
+        5,
+    ]
+    assert [share_of(count, 5) for count in (0, 4, 9)] == [0, 4, 5]

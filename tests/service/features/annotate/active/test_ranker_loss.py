@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from cbir.learn.severity.judged_pairs import JudgedPairs, check_judged_pairs
+from cbir.learn.severity.severity_networks import UnitDropout
 from cbir.learn.severity.severity_rankers import BayesianRanker, ValueRanker
 from tests.service.features.annotate.active.drawn import judged
 
@@ -54,6 +56,15 @@ def test_loss_is_that_of_the_paper_with_one_sample_per_pair(ranker: ValueRanker)
     assert found.item() == pytest.approx(slow_loss(ranker, pairs, rows.tolist(), masks), rel=1e-4)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5])
+def test_masks_keep_the_mean_of_a_unit(share: float) -> None:
+    """Eq. 9 with the scaling of Gal & Ghahramani 2016: without it, passes would expect smaller scores."""
+    masks = UnitDropout(50, share).draw(2000, torch.Generator().manual_seed(0)).double()
+    assert masks.max().item() == pytest.approx(1 / (1 - share))
+    assert float((masks == 0).double().mean()) == pytest.approx(share, abs=0.01)
+    assert float(masks.mean()) == pytest.approx(1, abs=0.02)
+
+
 def test_weight_decay_makes_weights_smaller() -> None:
     norms = []
     for decay in (0.0, 0.3):
@@ -79,3 +90,45 @@ def test_a_graded_image_in_no_pair_is_learnt_from() -> None:
     grades[59] = 15.0
     assert without < 5
     assert fit(grades, dropout=0.0, weight_decay=0.0, steps=300, rate=0.02).severity(VALUES[59:]).mean[0] > 10
+
+
+def test_scores_start_at_the_mean_grade() -> None:
+    """Eq. 4 pulls them there anyway, but from 0 a few steps would not be enough."""
+    grades = np.where(np.arange(60) % 3, GRADES + 50, np.nan)
+    made = fit(grades, steps=0, epochs=1, rate=1e-7, dropout=0.0)
+    assert made.severity(VALUES).mean.mean() == pytest.approx(np.nanmean(grades), abs=2)
+    assert abs(fit(steps=0, epochs=1, rate=1e-7).severity(VALUES).mean.mean()) < 2
+
+
+def test_another_value_of_a_setting_gives_another_severity() -> None:
+    short: dict[str, float] = {"steps": 5, "epochs": 1}
+    plain = fit(**short).severity(VALUES).mean
+    others: dict[str, float] = {
+        "dropout": 0.5, "passes": 8, "weight_decay": 1.0, "epochs": 3, "steps": 20, "rate": 1e-2, "batch": 8,
+        "seed": 1, "directions": 4, "hidden": 4,
+    }  # fmt: skip
+    for name, value in others.items():
+        assert not np.array_equal(fit(**{**short, name: value}).severity(VALUES).mean, plain), name
+
+
+def test_passes_are_sampled_by_the_seed() -> None:
+    made = fit(steps=5, epochs=1)
+    before = made.severity(VALUES).mean
+    np.testing.assert_array_equal(made.severity(VALUES).mean, before)
+    made.seed = 7
+    assert not np.array_equal(made.severity(VALUES).mean, before)
+
+
+def test_the_rate_rises_to_its_maximum_and_falls_to_nothing() -> None:
+    rates: list[float] = []
+    hook = register_optimizer_step_post_hook(
+        lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"])
+    )
+    try:
+        fit(rate=0.01, steps=40, epochs=1)
+    finally:
+        hook.remove()
+    highest = int(np.argmax(rates))
+    assert max(rates) == pytest.approx(0.01, rel=0.01)
+    assert 0 < highest < len(rates) - 1
+    assert max(rates[0], rates[-1]) < 0.001

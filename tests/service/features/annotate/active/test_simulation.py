@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from cbir.errors import InvalidInput
+from cbir.learn.severity.judged_pairs import SeverityEstimate
 from cbir.learn.severity.severity_rankers import BayesianRanker
 from service.features.annotate.active import simulation_report
 from service.features.annotate.active.pair_selection import first_pairs
 from service.features.annotate.active.severity_grades import compare_grades, fit_grade_thresholds
-from service.features.annotate.active.simulation import SimulationPlan, answers, simulate
+from service.features.annotate.active.simulation import SimulationPlan, _round, answers, simulate
 from tests.service.features.annotate.active.drawn import SIDE, draw
 
 PICTURES, GRADES = draw(100)
@@ -71,6 +72,17 @@ def test_thresholds_know_the_grades_of_images_in_pairs_only():
     assert end.classified_by_thresholds == compare_grades(thresholds(end.scores), GRADES[TEST])
     of_all = fit_grade_thresholds(severity, GRADES[TRAIN])
     assert end.classified_by_thresholds != compare_grades(of_all(end.scores), GRADES[TEST])
+
+
+def test_scores_are_rounded_to_the_grades_of_training_images():
+    """A grade that no test image has can be given wrongly, as in the confusion of a reader."""
+    train_grades, test_grades = np.array([0.0, 1, 2, 3]), np.array([0.0, 1, 3, 3])
+    estimate = SeverityEstimate(
+        np.arange(4, dtype=np.float32), np.ones(4, np.float32), np.zeros((4, 1), np.float32)
+    )
+    scores = np.array([0.1, 0.9, 2.1, 3.4], np.float32)
+    made = _round(0, np.array([[0, 1], [2, 3]]), train_grades, estimate, scores, test_grades, train_grades)
+    assert made.classified["accuracy"] == 3 / 4
 
 
 def test_the_same_plan_asks_the_same():
@@ -146,3 +158,18 @@ def test_report_of_one_round_and_one_grade(tmp_path):
     one = simulate(PICTURES, alike, TRAIN, TEST, SimulationPlan(rounds=0), make)
     simulation_report.write_simulation_report({"variance": one}, tmp_path)
     assert json.loads((tmp_path / "report.json").read_text())["variance"]["overall"] is None
+
+
+def test_answers_are_as_often_wrong_in_later_rounds():
+    plan = SimulationPlan("random", rounds=1, start=0.2, step=0.2, error_rate=1.0)
+    wrong = simulate(
+        PICTURES,
+        GRADES,
+        TRAIN,
+        TEST,
+        plan,
+        lambda number: BayesianRanker("toprank", SIDE, passes=2, epochs=1, steps=0),
+    )
+    right = answers(GRADES[TRAIN], wrong.pairs, 0, np.random.default_rng(0))
+    assert wrong.rounds[0].pairs < len(right)
+    assert (wrong.labels != right).all()

@@ -125,3 +125,12 @@ def test_what_does_not_fit_is_refused(fitted, values, said):
 
 def test_dropout_precedes_both_dense_layers():
     assert [dropout.units for dropout in ValueNetwork(40, 16, 8).dropouts] == [16, 8]
+
+
+def test_directions_of_many_images_are_of_evenly_spaced_ones():
+    """Images are often in the order of their sources: the first 4,096 may be all alike."""
+    values = np.zeros((8192, 3), np.float32)
+    values[:4096, 0] = values[4096:, 1] = np.random.default_rng(0).normal(size=4096)
+    weight = principal_projection(values, 2).weight
+    assert (np.linalg.norm(weight[:, :2], axis=0) > 0.1).all()
+    assert not weight[:, 2].any()

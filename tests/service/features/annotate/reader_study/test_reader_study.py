@@ -281,7 +281,7 @@ def test_an_erased_patient_leaves_all_studies(
 
 
 def run(*arguments: str | Path) -> str:
-    code, out, err = command("study", *arguments, CBIR_STATE_FOLDER=settings.load().state_folder)
+    code, out, err = command("evaluate", "study", *arguments, CBIR_STATE_FOLDER=settings.load().state_folder)
     assert code == 0, err
     return out
 
@@ -331,12 +331,14 @@ def test_queries_come_from_a_file_in_its_order(indexed: Path, ids: list[str], tm
     assert [item.query for item in reader_studies.read_items(database(), "first")] == [ids[5], ids[2]]
     file.write_text("no-such-image\n")
     assert "no-such-image" in refusal(
-        "study", "create", "x", "--collection", indexed, "--a", "none", "--b", "eprf", "--query-file", file
+        "evaluate", "study", "create", "x", "--collection", indexed, "--a", "none", "--b", "eprf",
+        "--query-file", file,
     )  # fmt: skip
 
 
 @ONLY_FILE
 def test_list_report_export_and_delete(indexed: Path, client: FlaskClient, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
     create(indexed, "--queries", "3", "--readers", "1", "--judge-images")
     assert run("report", "first").splitlines()[0] == "A is none, B is eprf:P=3; 0 answers to 3 queries"
     for shown in begin(client)["items"]:
@@ -373,13 +375,13 @@ def test_list_report_export_and_delete(indexed: Path, client: FlaskClient, tmp_p
     ],
 )
 def test_studies_that_cannot_be_are_refused(indexed: Path, options: list[str], reason: str) -> None:
-    assert reason in refusal("study", "create", *options, "--collection", indexed, "--jobs", "1")
+    assert reason in refusal("evaluate", "study", "create", *options, "--collection", indexed, "--jobs", "1")
     assert reader_studies.list_studies(database()) == []
 
 
 def test_a_seed_fits_into_the_database(indexed: Path) -> None:
     options = ("--a", "none", "--b", "eprf", "--seed", str(2**63))
-    code, _, err = command("study", "create", "first", "--collection", indexed, *options)
+    code, _, err = command("evaluate", "study", "create", "first", "--collection", indexed, *options)
     assert code == 2
     assert "--seed" in err
 
@@ -388,5 +390,5 @@ def test_a_seed_fits_into_the_database(indexed: Path) -> None:
 def test_a_name_is_used_once(indexed: Path) -> None:
     create(indexed, "--queries", "1")
     assert "already" in refusal(
-        "study", "create", "first", "--collection", indexed, "--a", "none", "--b", "eprf", "--jobs", "1"
+        "evaluate", "study", "create", "first", "--collection", indexed, "--a", "none", "--b", "eprf", "--jobs", "1"
     )  # fmt: skip

@@ -299,6 +299,7 @@ def run_replay(*arguments):
 @pytest.fixture(scope="module")
 def replayed(collection, tmp_path_factory):
     """Figures of two methods on a log."""
+    pytest.importorskip("statsmodels")
     folder = tmp_path_factory.mktemp("replay")
     with (folder / "log.csv").open("w", newline="") as file:
         write_usage_csv(log_of(collection), file)

@@ -6,8 +6,7 @@ import { trn, tr } from "../../translate.js";
 import { html, nothing, render, repeat } from "../../vendor/lit.js";
 import { problemBox } from "../problem_box.js";
 import { facts, load, personName, problemOf, send, signed } from "../study_facts.js";
-import { agreementTables } from "./agreement_table.js";
-import { answerCard } from "./answer_card.js";
+import { agreementTables, answerCard } from "./answer_card.js";
 import { changeRequest, decisionText, filterParameters, withdrawnNames } from "./decisions.js";
 
 const LIMIT = 24; // cards per request
