@@ -59,6 +59,7 @@ def test_index_follows_what_the_service_writes(folder: Path):
 
 
 def test_service_starts_and_answers_while_the_index_is_down(folder: Path, caplog: pytest.LogCaptureFixture):
+    pytest.importorskip("pymilvus")
     app = create_app(folder, Settings(index=DOWN))
     client, handle = app.test_client(), app.extensions[EXTENSION].collections["collection"]
     assert client.get("/readyz").json["status"] == "ready"

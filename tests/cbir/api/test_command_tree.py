@@ -58,11 +58,11 @@ def test_a_command_of_another_distribution_has_its_place(
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: notes\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(
-        "[cbir.commands]\nnote = notes:note\n[cbir.panels.data]\nfetch = notes:note\n"
-        "[cbir.commands.admin]\npurge = notes:note\n[cbir.commands.search]\nnoted = notes:note\n"
-        "[cbir.old_commands]\nremark = notes:note\n"
+        "[cbir.commands]\nnote = note_commands:note\n[cbir.panels.data]\nfetch = note_commands:note\n"
+        "[cbir.commands.admin]\npurge = note_commands:note\n[cbir.commands.search]\nnoted = note_commands:note\n"
+        "[cbir.old_commands]\nremark = note_commands:note\n"
     )
-    (tmp_path / "notes.py").write_text(
+    (tmp_path / "note_commands.py").write_text(
         'def note(text: str = ""):\n    """Write a note."""\n    print("noted", text)\n'
     )
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -1,5 +1,6 @@
 """Collections named by an address: on the command line and from Python, without a server."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,10 @@ def test_an_address_stands_for_the_folder_of_its_files(
         ("collection", "verify"),
         ("index", "."),
         ("search", "x.png"),
-        ("annotate", "serve"),
+        pytest.param(
+            ("annotate", "serve"),
+            marks=pytest.mark.skipif(not find_spec("torch"), reason="torch is not installed"),
+        ),
         ("search", "--study", "1.2.3", "--level", "study"),
     ],
 )

@@ -360,6 +360,7 @@ def test_a_log_without_events_is_refused(collection):
 
 
 def test_the_name_of_another_collection_is_suggested(collection, tmp_path):
+    pytest.importorskip("statsmodels")
     with (tmp_path / "log.csv").open("w", newline="") as file:
         write_usage_csv([search(1)], file)
     options = ["--collection", collection.folder, "--log", tmp_path / "log.csv", "--out", tmp_path / "out"]
