@@ -30,7 +30,7 @@ export PYTHONDONTWRITEBYTECODE :=
 FILES := --dist loadfile --no-loadscope-reorder
 # One process per core; more BLAS threads would only compete for the cores.
 PARALLEL := -n auto $(FILES)
-# What takes more than a second, starts processes, or needs a large extra is left to `make test`.
+# What takes long (tests/slow_files.txt), starts processes, or needs a large extra is left to `make test`.
 UNIT := -m "not slow and not e2e and not deep and not pacs and not ray"
 # One more for the whole suite: many of its tests wait for a process or a deadline.
 WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)") $(FILES)
@@ -142,7 +142,7 @@ else
 endif
 
 unit: $(VENV)/installed-unit
-	$(PYTEST) --quiet $(PARALLEL) $(UNIT)
+	$(PYTEST) --quiet $(PARALLEL) --hypothesis-profile=check $(UNIT)
 
 test: $(VENV)/installed-test debian $(NPM)
 	@rm -f .pytest_cache/v/cache/lastfailed

@@ -20,6 +20,7 @@ from werkzeug.routing import Rule
 from cbir.system.remedies import EXTRAS
 from tests.forked_workers import forked_workers, spawned_workers
 from tests.postgresql_server import PostgresqlServer, missing_reason
+from tests.slow_files import slow_files
 
 TESTS = Path(__file__).parent
 # Folders and files of tests, and the mark of all tests in them.
@@ -61,50 +62,21 @@ MARKED = {
     "service/state/test_replicas.py": "e2e",
     "service/test_patience.py": "e2e",
     "service/test_server.py": "e2e",
-    "cbir/descriptors/test_lens_finder.py": "slow",
-    "cbir/descriptors/test_slit_lamp.py": "slow",
-    "cbir/evaluation/test_bench_feedback.py": "slow",
-    "cbir/evaluation/test_collection_comparison.py": "slow",
-    "cbir/evaluation/test_irma_run.py": "slow",
-    "cbir/evaluation/test_rerank_quality.py": "slow",
-    "cbir/evaluation/test_roc.py": "slow",
-    "cbir/evaluation/test_run_command.py": "slow",
-    "cbir/evaluation/test_run_config.py": "slow",
-    "cbir/evaluation/test_run_options.py": "slow",
-    "cbir/evaluation/test_run_output.py": "slow",
-    "cbir/learn/grading/test_commands.py": "slow",
-    "cbir/learn/grading/test_bench_grading.py": "slow",
-    "cbir/learn/grading/test_kernel.py": "slow",
-    "cbir/learn/grading/test_slit_lamp_command.py": "slow",
-    "cbir/images/test_corpus.py": "slow",
-    "cbir/store/test_kill.py": "slow",
-    "cbir/store/test_lost_rows.py": "slow",
-    "cbir/store/test_row_damage.py": "slow",
-    "cbir/system/test_cancellation.py": "slow",
-    "cbir/api/test_commands.py": "slow",
-    "cbir/evaluation/test_phantoms.py": "slow",
-    "cbir/evaluation/test_search_batch.py": "slow",
-    "faults": "slow",
-    "indexer/test_irma_command.py": "slow",
-    "indexer/test_series.py": "slow",
-    "indexer/test_volumes.py": "slow",
-    "service/features/oidc/test_access_oidc.py": "slow",
-    "service/test_alias.py": "slow",
-    "service/test_generated_clients.py": "slow",
-    "service/test_schemathesis.py": "slow",
 }
+SLOW_FILES = slow_files()
 MODULES = {"deep": "torch", "pacs": "pynetdicom", "e2e": "playwright", "ray": "ray"}
 NOT_INSTALLED = {module for module in EXTRAS if not find_spec(module)}  # of those that only extras bring
 SERVED = {"served", "browser"}  # fixtures that start a service or a browser
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Make tests independent of the load of the machine, and of how a shell starts them."""
     # Threads of BLAS and OpenMP wait for each other in a loop, which takes the cores from the other processes.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # Half of Hypothesis' own number: they differ from run to run, and every change is a run.
-    hypothesis.settings.register_profile("without deadline", deadline=None, max_examples=50)
-    hypothesis.settings.load_profile("without deadline")
+    hypothesis.settings.register_profile("whole", deadline=None, max_examples=50)
+    hypothesis.settings.register_profile("check", deadline=None, max_examples=10)
+    hypothesis.settings.load_profile(config.getoption("hypothesis_profile", None) or "whole")
     # A shell that starts pytest with `&` has it ignore SIGINT, and so would the processes that tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -114,7 +86,8 @@ def pytest_configure() -> None:
 def _marks(path: Path) -> set[str]:
     """Return the marks of the tests in a file."""
     relative = path.relative_to(TESTS).as_posix()
-    return {mark for prefix, mark in MARKED.items() if f"{relative}/".startswith(f"{prefix}/")}
+    marks = {mark for prefix, mark in MARKED.items() if f"{relative}/".startswith(f"{prefix}/")}
+    return marks | ({"slow"} if relative in SLOW_FILES else set())
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -220,18 +193,27 @@ def _spawned_workers() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_addresses() -> Iterator[None]:
-    """Compile how each address is built once, not for every test's service: most of the time of making one."""
-    compile_builder = Rule._compile_builder
-    kept: dict[Any, Any] = {}
+    """Compile each address once, not for every test's service: most of the time of making one."""
+    compile_rule = Rule.compile
+    kept: dict[Any, dict[str, Any]] = {}
 
-    def kept_builder(rule: Rule, append_unknown: bool = True) -> Any:
-        key = rule.rule, rule.subdomain, str(rule.defaults), append_unknown
+    def kept_rule(rule: Rule) -> None:
+        key = rule.rule, rule.subdomain, str(rule.defaults), rule.strict_slashes, rule.merge_slashes
         if key not in kept:
-            kept[key] = compile_builder(rule, append_unknown)
-        return kept[key]
+            compile_rule(rule)
+            kept[key] = {
+                "_parts": rule._parts,
+                "_trace": rule._trace,
+                "_converters": rule._converters,
+                "arguments": rule.arguments,
+                "_build": rule._build.__func__,
+                "_build_unknown": rule._build_unknown.__func__,
+            }
+        for name, value in kept[key].items():
+            setattr(rule, name, value.__get__(rule) if name.startswith("_build") else value)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Rule, "_compile_builder", kept_builder)
+        patch.setattr(Rule, "compile", kept_rule)
         yield
 
 

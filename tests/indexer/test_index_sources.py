@@ -106,6 +106,7 @@ class Stages(NoProgress):
         """Ignore the images described."""
 
 
+@pytest.mark.slow
 def test_the_comparison_of_rerankers_is_a_stage_of_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "images"
     for seed in range(120):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.conftest import MARKED, MODULES, TESTS
+from tests.conftest import MARKED, MODULES, SLOW_FILES, TESTS
 
 
 def test_marked_files_exist() -> None:
-    assert [name for name in MARKED if not (TESTS / name).exists()] == []
+    assert [name for name in (*MARKED, *sorted(SLOW_FILES)) if not (TESTS / name).exists()] == []
 
 
 def test_marks_are_described(pytestconfig: pytest.Config) -> None:

@@ -1,5 +1,6 @@
 """Every parameter and field of the API has a description and an example that its own schema accepts."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,11 +59,9 @@ def bodies_of(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def objections(document: dict[str, Any], schema: dict[str, Any], value: Any) -> list[str]:
     """What a JSON Schema validator says against `value`."""
-    rooted = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **schema,
-        "components": document["components"],
-    }
+    rooted = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    if "$ref" in json.dumps(schema):  # a validator reads all that it is given
+        rooted["components"] = document["components"]
     return [error.message for error in jsonschema_rs.validator_for(rooted).iter_errors(value)]
 
 

@@ -113,6 +113,7 @@ def _count_tasks(most: int) -> int:
     return _tasks
 
 
+@pytest.mark.slow
 def test_a_task_that_lacks_memory_is_tried_again_in_a_new_process() -> None:
     with ProcessPool(_count_tasks, 1, again=(NotEnoughMemory,)) as pool:
         assert [pool.run(1) for _ in range(3)] == [1, 1, 1]

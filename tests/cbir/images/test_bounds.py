@@ -149,6 +149,7 @@ def test_elements_of_a_dicom_sequence_are_limited() -> None:
     assert "too many DICOM elements" in refused(hostile.dicom_of_sequence(11_000))
 
 
+@pytest.mark.slow
 def test_a_million_elements_take_no_time_to_speak_of() -> None:
     assert "too many DICOM elements" in refused(hostile.dicom_of_elements(900_000, deflate=True))
 
