@@ -1,4 +1,4 @@
-"""Files of tests that `make check` leaves out: `python -m tests.slow_files` measures them again, alone on a machine."""
+"""Files of tests that `make check` leaves out: `python -m tests.slow_files` measures them again, on an idle machine."""
 
 import os
 import sys
@@ -10,7 +10,9 @@ import pytest
 
 TESTS = Path(__file__).parent
 LIST = TESTS / "slow_files.txt"
-SECONDS = 0.05  # of the processor, for a test in the mean of its file: what is below is two thirds of all tests
+SECONDS = (
+    0.05  # of the processor, for a test in the mean of its file: what is below is two thirds of all tests
+)
 OTHERS = "not e2e and not deep and not pacs and not ray"  # these are left out anyway
 
 
