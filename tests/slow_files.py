@@ -1,4 +1,4 @@
-"""Files of tests that `make check` leaves out: `python -m tests.slow_files` measures them again, on an idle machine."""
+"""Files of tests that `make check` leaves out: `python -m tests.slow_files` measures them, on an idle machine."""
 
 import os
 import sys
