@@ -66,7 +66,7 @@ def services(
         yield first, last
         for service in (one, other):
             code, log = service.stop()
-            assert (code, "unexpected" in log, "Traceback" in log) == (0, False, False), log
+            assert (code, "unexpected error" in log, "Traceback" in log) == (0, False, False), log
 
 
 def client_of(service: Served) -> httpx.Client:

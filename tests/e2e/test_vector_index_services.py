@@ -82,7 +82,7 @@ def pair(
         yield Pair(clients, address, index)
         for service in services:
             code, log = service.stop()
-            assert (code, "unexpected" in log, "Traceback" in log) == (0, False, False), log
+            assert (code, "unexpected error" in log, "Traceback" in log) == (0, False, False), log
     vector_server.drop_schemas([address])
 
 
