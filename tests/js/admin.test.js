@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { duration, isActive, madeBy, requestTable, size } from "./static/admin/figures.js";
+import { duration, isActive, madeBy, requestTable, size } from "./static/admin/sections.js";
 import { tokenRequest } from "./static/admin/token_dialogs.js";
 
 test("sizes have the largest unit that makes them at least one", () => {

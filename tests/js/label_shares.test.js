@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { labelKeys, shares } from "./static/search/verdict.js";
+import { labelKeys, shares } from "./static/search/side.js";
 
 const hits = (...labels) => labels.map((each) => ({ labels: each }));
 

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-globalThis.document = { getElementById: () => null, querySelector: () => null, createComment() {}, createTreeWalker() {} };
 const { changeAndRead, moreButton } = await import("./static/list_page.js");
 const { state, update } = await import("./static/page_state.js");
 const { changeForm, deleteButton, deleteDialog } = await import("./static/saved/own.js");

@@ -6,8 +6,8 @@ import { dicomHeader } from "./static/dicom_header.js";
 import { fileKind } from "./static/file_kind.js";
 import { InputError, size, withFileNames } from "./static/input_error.js";
 import { queryOfFiles } from "./static/query_files.js";
-import { readFiles } from "./static/read_files.js";
-import { orderSlices } from "./static/stack_order.js";
+import { readFiles } from "./static/query_files.js";
+import { orderSlices } from "./static/dicom_header.js";
 import { readZip, writeZip } from "./static/zip_files.js";
 
 const LIMITS = { ofSeries: false, maxBytes: 1000 };

@@ -5,8 +5,7 @@ import { ApiError, jsonBody, request } from "../api.js";
 import { byId } from "../dom.js";
 import { state, subscribe, update } from "../page_state.js";
 import { render } from "../vendor/lit.js";
-import { isActive, madeBy } from "./figures.js";
-import { page } from "./sections.js";
+import { isActive, madeBy, page } from "./sections.js";
 import { confirmed, installCreation, openCreation } from "./token_dialogs.js";
 
 const SECONDS = { health: 5, jobs: 10, collections: 30, tokens: 30, requests: 60 };

@@ -2,18 +2,43 @@
 
 import "../shell.js";
 import { problemBox } from "../list_page.js";
-import { callParts } from "../page_parts.js";
-import { state, subscribe, update } from "../page_state.js";
-import { tr, trn } from "../translate.js";
-import { html, nothing, render } from "../vendor/lit.js";
+import { callParts, state, subscribe, update } from "../page_state.js";
+import { number, tr, trn } from "../translate.js";
+import { html, nothing, render, repeat } from "../vendor/lit.js";
+import * as conditions from "./conditions.js";
 import { read, toggle } from "./conditions.js";
-import { saveAllRecords, saveTable } from "./export_files.js";
-import { facets } from "./facets.js";
 import { cards, measure, tiles } from "./grid.js";
 import { largeView } from "./large_view.js";
-import { attempt, change, emptyList, more, moreCards, readAddress, show } from "./listing.js";
-import { MAX_SET } from "./requests.js";
+import { attempt, change, emptyList, more, moreCards, openFacet, readAddress, show } from "./listing.js";
+import { MAX_SET, saveAllRecords, saveTable } from "./requests.js";
 import { dialogs, selectionBar } from "./selection_bar.js";
+
+const MORE = 100; // with "More values"
+
+function range(key, { minimum, maximum, values }, where) {
+  const limits = conditions.rangeOf(where, key);
+  if ((minimum === null || values < 3) && !limits.minimum && !limits.maximum) return nothing;
+  const take = (name, { validity, value }) => validity.valid && change({ where: conditions.withRange(where, key, { ...limits, [name]: value }) });
+  const field = (name, label, bound) => html`<input type="number" step="any" .value=${limits[name]} placeholder=${bound ?? ""} aria-label=${label} @change=${({ target }) => take(name, target)} />`;
+  return html`<div class="range">${field("minimum", tr("Least {key}", { key }), minimum)}<span>${tr("to")}</span>${field("maximum", tr("Greatest {key}", { key }), maximum)}</div>`;
+}
+
+function choices(key, answer, where) {
+  const chosen = conditions.valuesOf(where, key);
+  const missing = chosen.filter((value) => !answer.items.some((item) => item.value === value));
+  const row = ({ value, images }) => html`<label><input type="checkbox" .checked=${chosen.includes(value)} @change=${() => change({ where: conditions.toggle(where, `${key}=${value}`) })} /><span class="value">${value}</span><span class="count">${images === undefined ? "" : number(images)}</span></label>`;
+  return html`${range(key, answer, where)}
+    ${repeat([...missing.map((value) => ({ value })), ...answer.items], ({ value }) => value, row)}
+    ${answer.values > answer.items.length ? html`<button class="link" type="button" @click=${() => openFacet(key, true, answer.items.length + MORE)}>${tr("More of {count} values", { count: answer.values })}</button>` : nothing}`;
+}
+
+/** A part for each label key of the collection. */
+export function facets({ keys, opened, values, where }) {
+  const part = ({ key, values: count }) => html`<details class="facet" data-key=${key} .open=${opened.has(key)} @toggle=${({ target }) => target.open !== opened.has(key) && openFacet(key, target.open)}>
+    <summary>${key}<span class="count">${number(count)}</span></summary>
+    <div class="values" role="group" aria-label=${key}>${opened.has(key) && values.has(key) ? choices(key, values.get(key), where) : nothing}</div></details>`;
+  return html`<div id="facets">${repeat(keys?.items ?? [], ({ key }) => key, part)}</div>`;
+}
 
 const page = document.getElementById("browse");
 const views = JSON.parse(page.dataset.views ?? "{}"); // names by view, none without series

@@ -1,6 +1,6 @@
 // An image, with the slices of its series, or a series or study, large, in a dialog.
 
-import { titleOf } from "../card_words.js";
+import { titleOf } from "../card.js";
 import { state, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
 import { html, live, nothing } from "../vendor/lit.js";

@@ -1,7 +1,6 @@
 // What Browse lists: loading images, series and counts for the state, and changing it.
 
-import { callParts } from "../page_parts.js";
-import { state, update } from "../page_state.js";
+import { callParts, state, update } from "../page_state.js";
 import * as conditions from "./conditions.js";
 import { ImagePages, PAGE, Selection } from "./image_pages.js";
 import { openAddressed } from "./large_view.js";

@@ -1,12 +1,10 @@
 // What can be done with the selected images: search, label, delete, export.
 
-import { callParts } from "../page_parts.js";
-import { state, update } from "../page_state.js";
+import { callParts, state, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
-import { saveRecords, saveTable } from "./export_files.js";
 import { attempt, count, more, reload } from "./listing.js";
-import { deleteImages, MAX_SET, recordsOf, searchAddress, setLabels } from "./requests.js";
+import { deleteImages, MAX_SET, recordsOf, saveRecords, saveTable, searchAddress, setLabels } from "./requests.js";
 
 const MAX_EXAMPLES = 20; // images of a search
 const MAX_RECORDS = 1000; // of a request

@@ -1,7 +1,6 @@
 // Filters as chips with counts, the choice of one result per patient, and how large pictures are.
 
-import { callParts } from "../page_parts.js";
-import { state, update } from "../page_state.js";
+import { callParts, state, update } from "../page_state.js";
 import { remember } from "../theme.js";
 import { number, tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";

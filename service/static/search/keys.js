@@ -1,7 +1,6 @@
 // Single keys as shortcuts, and going through the results by arrow keys.
 
-import { callParts } from "../page_parts.js";
-import { state, update } from "../page_state.js";
+import { callParts, state, update } from "../page_state.js";
 import { next as nextColours, remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, ref } from "../vendor/lit.js";

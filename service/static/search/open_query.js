@@ -1,13 +1,12 @@
 // Queries from the user: files that are chosen, dropped or pasted; an id, a link or words in the box; a picture that is dragged here.
 
-import * as address from "../address.js";
 import { addressIn, ApiError, request } from "../api.js";
 import { droppedFiles } from "../dropped_files.js";
 import { InputError } from "../input_error.js";
 import { state, update } from "../page_state.js";
 import { tr } from "../translate.js";
-import { kindOf } from "./box_text.js";
 import { changeCollection, collectionName, openAddress, showError, startSearch } from "./run.js";
+import { kindOf, writeAddress } from "./search_fields.js";
 
 let reading = 0; // the latest choice of files; earlier ones that are still read do not matter
 
@@ -17,7 +16,7 @@ export async function openFiles(promised) {
   try {
     const files = [...(await promised)].filter(({ name }) => !name.startsWith("."));
     if (!files.length) return;
-    const { readFiles } = await import("../read_files.js");
+    const { readFiles } = await import("../query_files.js");
     const query = await readFiles(files, { ofSeries: state.facts.of_series, maxBytes: state.facts.max_upload_bytes });
     if (number === reading) startSearch(query);
   } catch (error) {
@@ -49,7 +48,7 @@ export async function openText(typed) {
   update({ problem: null });
   if (found.kind === "image") return openImage(found);
   if (found.kind === "page") {
-    history.pushState({}, "", address.write(found.params));
+    history.pushState({}, "", writeAddress(found.params));
     return openAddress();
   }
   if (found.kind === "other") return location.assign(found.address); // wholly: a path may begin with //, as another host does

@@ -1,12 +1,13 @@
-// The viewer of the query: what it shows, and what the user does in it.
+// The viewer of the query: what it shows, what the user does in it; and the reading view, the query and results beside each other.
 
 import { record } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
-import { state, update } from "../page_state.js";
+import { callParts, state, update } from "../page_state.js";
 import { tr } from "../translate.js";
 import { EIGHT_BIT } from "../viewer/levels.js";
 import { seriesOf } from "../viewer/picture_source.js";
-import { changePart, collectionName } from "./run.js";
+import { openReading, resultOf } from "../viewer/reading.js";
+import { changePart, collectionName, mark, shownHits, startSearch } from "./run.js";
 
 const WINDOWED = ["dicom", "nifti"]; // formats that are searched in a window
 const SEARCH_DELAY = 400; // ms from the last step through a stack to its search
@@ -124,3 +125,32 @@ function connect(viewer) {
 
 /** The viewer of the query, null without one. */
 export const queryViewer = () => document.querySelector("#side cbir-viewer");
+
+const KINDS = { relevant: 1, irrelevant: -1 };
+
+/** The query in words. */
+export const captionOf = ({ text, image }) => text ?? (image ? tr("Image {name} of the collection", { name: image.slice(0, 8) }) : tr("Your image"));
+
+/** Compare results with the query: those of the page, or others; from one of them, or from the first. */
+export function openComparison(from = shownHits(state)[0], listed = shownHits(state)) {
+  const { shownQuery: query } = state;
+  const hits = listed.filter(({ site }) => !site);
+  if (!hits.length) return;
+  const viewer = query === state.query ? queryViewer() : null; // which else shows the query whose results are awaited
+  const source = query.text ? null : sourceOf(query);
+  openReading({
+    query: { source: source && { ...source, window: viewer?.window ?? query.window }, caption: captionOf(query), region: regionParts(query, viewer?.picture?.size) },
+    results: hits.map((hit) => resultOf(hit, collectionName())),
+    index: Math.max(hits.findIndex(({ image_id }) => image_id === from.image_id), 0),
+    actions: {
+      search: (image) => startSearch({ image }),
+      ...(!query.text && query === state.query && {
+        mark: (image, kind) => mark(image, KINDS[kind]),
+        markOf: (image) => Object.keys(KINDS).find((kind) => KINDS[kind] === state.marks.get(image)) ?? null,
+      }),
+      shown: ({ hit }) => callParts("openResult", "compare", hit),
+      told: ({ hit }) => callParts("openResult", "metadata", hit),
+      closed: ({ id }) => document.querySelector(`#columns .card[data-image="${CSS.escape(id)}"]`)?.focus(),
+    },
+  });
+}

@@ -1,15 +1,31 @@
 // Running searches: with a new query, with judgements, or again after a change of the settings.
 
-import * as address from "../address.js";
 import { ApiError, request } from "../api.js";
-import { membersOf, nextSize } from "../group_members.js";
 import { withFileNames } from "../input_error.js";
-import { callParts } from "../page_parts.js";
-import { state, update } from "../page_state.js";
+import { callParts, state, update } from "../page_state.js";
 import { asText, parse, without } from "../rounds.js";
 import { tr } from "../translate.js";
-import { addressFields, defaultSettings, queryOf, searchedMarks, searchFields, settingsOf } from "./search_fields.js";
+import { addressFields, defaultSettings, queryOf, readAddress, searchedMarks, searchFields, settingsOf, writeAddress } from "./search_fields.js";
 import { sendSearch } from "./send_search.js";
+
+const STEP = 24; // members that are loaded at once
+const MAX_SIZE = 100; // results of a group in one answer
+
+/** The group size to search with to see more of the group of `hit` than are shown. */
+export function nextSize(hit) {
+  const shown = 1 + (hit.members?.length ?? 0);
+  return Math.min(shown + Math.min(STEP, hit.group.more), MAX_SIZE);
+}
+
+/** The group of `hit` as the results of a larger answer have it: {members, group}; members have ranks such as "3.1". */
+export function membersOf(hit, results) {
+  const found = results.filter(({ group }) => group?.key === hit.group.key);
+  const members = found
+    .filter(({ image_id }) => image_id !== hit.image_id)
+    .map((member, index) => ({ ...member, group: null, rank: `${hit.rank}.${index + 1}` }));
+  const more = found.length && found.length < MAX_SIZE ? found[0].group.more : 0;
+  return { members, group: { ...hit.group, more } };
+}
 
 const UPLOAD_PART = 0.9; // of the progress; the rest is the search
 
@@ -28,7 +44,7 @@ function restart() {
 export const collectionName = () => state.facts.collection;
 
 /** The address of the page for a query: that of now, another one, or none. */
-export const addressOf = (query) => address.write(addressFields({ ...state, rounds: query === state.query ? state.rounds : [] }, query));
+export const addressOf = (query) => writeAddress(addressFields({ ...state, rounds: query === state.query ? state.rounds : [] }, query));
 
 /** What an entry of the history has of a query: its number among those that no address contains. */
 export function entryOf(query) {
@@ -218,7 +234,7 @@ const usualCollection = () => document.querySelector("#collections [data-collect
 
 /** Run the search of the address, on loading and on history navigation. */
 export async function openAddress() {
-  const params = address.read();
+  const params = readAddress();
   const collection = params.collection ?? usualCollection();
   if (collection !== collectionName()) {
     const signal = restart();

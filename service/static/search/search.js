@@ -1,17 +1,15 @@
 // The search page: its state, what draws it, and what changes it.
 
 import "../shell.js";
-import "../viewer/viewer.js";
-import { callParts } from "../page_parts.js";
-import { state, subscribe, update } from "../page_state.js";
+import { callParts, state, subscribe, update } from "../page_state.js";
 import { remember, remembered } from "../theme.js";
 import { html, render } from "../vendor/lit.js";
-import { found } from "./found.js";
+import "../viewer/viewer.js";
+import { found, installScrubbing } from "./found.js";
 import * as keepQuery from "./keep_query.js";
 import * as keys from "./keys.js";
 import * as openQuery from "./open_query.js";
 import { factsOf, openAddress, resume, showError } from "./run.js";
-import * as scrub from "./scrub.js";
 import { defaultSettings } from "./search_fields.js";
 import { side } from "./side.js";
 
@@ -76,12 +74,12 @@ async function start() {
 installMenu();
 openQuery.install();
 keys.install();
-scrub.install(byId("found"));
+installScrubbing(byId("found"));
 callParts("install", { showError });
 addEventListener("popstate", openAddress);
 start()
   .catch(showError)
   .finally(() => {
     performance.mark("ready");
-    (globalThis.requestIdleCallback ?? setTimeout)(() => import("../read_files.js")); // before it is needed
+    (globalThis.requestIdleCallback ?? setTimeout)(() => import("../query_files.js")); // before it is needed
   });

@@ -2,7 +2,7 @@
 
 import { addressIn, form, jsonBody, request } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
-import { callParts } from "../page_parts.js";
+import { callParts } from "../page_state.js";
 import { keepValues } from "../viewer/picture_source.js";
 
 const OF_SETTINGS = ["cards", "before"]; // in `include`; the rest is of the picture, and came with the first answer

@@ -171,3 +171,21 @@ export function imageFacts(headers) {
     modality: headers.get("Image-Modality") ?? "",
   };
 }
+
+/** A function that runs `work`, one call at a time, and once more if it was called meanwhile. */
+export function latest(work) {
+  let running = null;
+  let again = false;
+  return () => {
+    if (running) again = true;
+    else {
+      running = (async () => {
+        do {
+          again = false;
+          await work();
+        } while (again);
+      })().finally(() => (running = null));
+    }
+    return running;
+  };
+}

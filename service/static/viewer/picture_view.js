@@ -2,11 +2,9 @@
 
 import { number, tr } from "../translate.js";
 import { html, render } from "../vendor/lit.js";
-import { Film } from "./film.js";
-import { installGestures } from "./gestures.js";
+import { handleKey, installGestures } from "./gestures.js";
 import * as groups from "./groups.js";
-import { handleKey } from "./keys.js";
-import { EIGHT_BIT, tidy } from "./levels.js";
+import { EIGHT_BIT, Film, tidy } from "./levels.js";
 import { keyOf } from "./picture_source.js";
 import { actualScale, FITTED, layoutOf, moved, zoomed } from "./place.js";
 import { drawShapes } from "./shapes.js";

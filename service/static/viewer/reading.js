@@ -2,9 +2,9 @@
 // Features add to it by reading(view): something else is shown; readingSwitches(view), readingExtras(view): templates; readingKeys(): actions by key.
 
 import { ApiError, record } from "../api.js";
-import { factsOf, titleOf } from "../card_words.js";
+import { factsOf, titleOf } from "../card.js";
 import { facts, failed } from "../metadata.js";
-import { callParts } from "../page_parts.js";
+import { callParts } from "../page_state.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, live, nothing, render } from "../vendor/lit.js";

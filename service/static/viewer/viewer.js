@@ -34,12 +34,11 @@
 // The style is viewer.css. Measurements stay with their picture, also when another viewer shows it.
 
 import { ApiError } from "../api.js";
-import { latest } from "../latest.js";
 import { tr } from "../translate.js";
 import * as groups from "./groups.js";
-import { framesOf, keyOf, loadPicture, loadValues, slicesOf } from "./picture_source.js";
+import { indexWithin, slicesAhead } from "./groups.js";
+import { framesOf, keyOf, latest, loadPicture, loadValues, slicesOf } from "./picture_source.js";
 import { PictureView } from "./picture_view.js";
-import { slicesAhead, within } from "./stacks.js";
 
 export class CbirViewer extends PictureView {
   slices = [];
@@ -126,8 +125,8 @@ export class CbirViewer extends PictureView {
 
   /** Show the slice at an index, and those that belong to it in the viewers of the group. */
   goTo(index, byUser = false) {
-    if (!this.count || within(index, this.count) === this.index) return;
-    this.#move(within(index, this.count), byUser);
+    if (!this.count || indexWithin(index, this.count) === this.index) return;
+    this.#move(indexWithin(index, this.count), byUser);
     groups.followSlice(this, (other, to) => other.#move(to, byUser));
   }
 

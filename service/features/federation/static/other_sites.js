@@ -1,7 +1,6 @@
 // Other hospitals: the switch, and what each site has contributed.
 
-import { addPart } from "./page_parts.js";
-import { state } from "./page_state.js";
+import { addPart, state } from "./page_state.js";
 import { run } from "./search/run.js";
 import { tr, trn } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";

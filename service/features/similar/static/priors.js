@@ -2,9 +2,8 @@
 
 import { imageAddress, request } from "./api.js";
 import { card } from "./card.js";
-import { addPart } from "./page_parts.js";
-import { state, update } from "./page_state.js";
-import { openComparison } from "./search/comparison.js";
+import { addPart, state, update } from "./page_state.js";
+import { openComparison } from "./search/query_viewer.js";
 import { addressOf, collectionName, showError } from "./search/run.js";
 import { sendSearch } from "./search/send_search.js";
 import { tr, trn } from "./translate.js";

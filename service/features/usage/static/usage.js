@@ -1,11 +1,35 @@
 // The usage log: tells the service which answers were shown, opened and judged, if the setting usage_log is on.
 
 import { session } from "./login/session.js";
-import { addPart } from "./page_parts.js";
-import { state, update } from "./page_state.js";
+import { addPart, state, update } from "./page_state.js";
 import { tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
-import { UsageQueue } from "./usage_queue.js";
+
+export const BATCH = 50; // events of one request
+
+/** A queue in which a later value of an event replaces the earlier one. */
+export class UsageQueue {
+  #waiting = new Map(); // events by search, kind and image
+
+  /** Add an event {search, event, image, value}. */
+  add({ search, event, image = "", value = 1 }) {
+    const key = [search, event, image].join(" ");
+    this.#waiting.delete(key); // to the end
+    this.#waiting.set(key, { search, event, image, value });
+  }
+
+  get size() {
+    return this.#waiting.size;
+  }
+
+  /** Remove the next events and return them; at most `limit`. */
+  take(limit = BATCH) {
+    const keys = [...this.#waiting.keys()].slice(0, limit);
+    const events = keys.map((key) => this.#waiting.get(key));
+    for (const key of keys) this.#waiting.delete(key);
+    return events;
+  }
+}
 
 const HEADER = "Usage-Search"; // asks for an id of the search, and brings it
 const DELAY = 2000; // ms until waiting events are sent

@@ -4,9 +4,8 @@ import { byId } from "../dom.js";
 import { state, update } from "../page_state.js";
 import { Stopwatch } from "../study/reading.js";
 import { tr } from "../translate.js";
-import { ItemQueue, keyOf, TASKS } from "./item_queue.js";
+import { chooseWindow, ItemQueue, keyOf, loadedSources, loadSources, preload, TASKS } from "./item_queue.js";
 import { Outbox } from "./outbox.js";
-import { chooseWindow, loadedSources, loadSources, preload } from "./pictures.js";
 import { facts, load, problemOf, remedyOf, send, signed } from "./study_facts.js";
 
 const BATCH = 8; // items per request

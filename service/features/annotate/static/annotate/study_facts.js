@@ -4,6 +4,7 @@ import { jsonBody, request } from "../api.js";
 import { byId } from "../dom.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
+import { html, nothing } from "../vendor/lit.js";
 
 const NAME_KEY = "annotator"; // in the browser's storage
 
@@ -66,4 +67,12 @@ function askForName() {
       resolve(name);
     });
   });
+}
+
+export function problemBox({ problem }) {
+  if (!problem) return nothing;
+  const { remedy, title, message } = problem;
+  const next = new URLSearchParams({ next: location.pathname + location.search });
+  return html`<section class="state problem" id="problem" role="alert"><h2>${title}</h2><p>${message}</p>
+    ${remedy === "login" ? html`<a class="button" href=${`/login?${next}`}>${tr("Log in")}</a>` : nothing}</section>`;
 }

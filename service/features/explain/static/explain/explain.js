@@ -1,15 +1,13 @@
 // Why a result is similar: what matches, on the card under the pointer or focus and on the query.
 
 import { addressIn, form, jsonBody, request } from "../api.js";
-import { addPart } from "../page_parts.js";
-import { state, update } from "../page_state.js";
+import { addPart, state, update } from "../page_state.js";
 import { queryViewer } from "../search/query_viewer.js";
 import { collectionName, isStale, shownHits } from "../search/run.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, nothing, render } from "../vendor/lit.js";
-import { Explanations } from "./explanations.js";
-import { bars, paintings } from "./paintings.js";
+import { bars, Explanations, paintings } from "./paint.js";
 
 const STORAGE_KEY = "explain";
 

@@ -1,20 +1,19 @@
 // The map beside the images of Browse: its panel, what colours it, and the area that is chosen on it.
 
 import { imageAddress } from "../api.js";
-import { picture } from "../card.js";
 import { toggle, valuesOf, withRange } from "../browse/conditions.js";
 import { openImage } from "../browse/large_view.js";
 import { change, changeOthers } from "../browse/listing.js";
-import { addPart } from "../page_parts.js";
-import { state, subscribe, update } from "../page_state.js";
+import { picture } from "../card.js";
+import { addPart, state, subscribe, update } from "../page_state.js";
 import { remember, remembered } from "../theme.js";
 import { number, tr, trn } from "../translate.js";
 import { html, nothing, ref, render, svg } from "../vendor/lit.js";
-import { readArea, writeArea } from "./area.js";
 import { groupImages, stylePoints } from "./groups.js";
 import { MapView } from "./map_view.js";
-import { chosenPoints, imagesIn, labelsOf, loadPoints, ofSamePoints, placesOf, points, watch } from "./points.js";
+import { readArea, writeArea } from "./matching.js";
 import { connectPointer } from "./pointer.js";
+import { chosenPoints, imagesIn, labelsOf, loadPoints, ofSamePoints, placesOf, points, watch } from "./points.js";
 
 const NEAR = 12; // pixels between the pointer and an image
 const MIDDLE = 60; // between the middle and an image

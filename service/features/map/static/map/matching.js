@@ -2,6 +2,30 @@
 
 import { parse } from "../browse/conditions.js";
 
+export const MOST_HITS = 100; // results in an address
+const MOST_CORNERS = 48;
+const DECIMALS = 5; // places of images have 4
+
+/** The text of an outline [[x, y], ...]; of many corners an even choice. */
+export function writeArea(outline) {
+  const step = Math.max(1, outline.length / MOST_CORNERS);
+  const corners = outline.length > MOST_CORNERS ? Array.from({ length: MOST_CORNERS }, (_, index) => outline[Math.floor(index * step)]) : outline;
+  return corners.flat().map((value) => Number(value.toFixed(DECIMALS))).join(",");
+}
+
+/** The outline of a text; [] if it is none. */
+export function readArea(text) {
+  const numbers = (text ?? "").split(",").map(Number);
+  if (numbers.length < 6 || numbers.length % 2 || !numbers.every(Number.isFinite)) return [];
+  return Array.from({ length: numbers.length / 2 }, (_, index) => numbers.slice(2 * index, 2 * index + 2));
+}
+
+/** The address of the map with a query image of the collection, or none, and the ids of results. */
+export function mapAddress({ collection, image, hits }) {
+  const fields = { collection, image, hits: hits.slice(0, MOST_HITS).join(",") };
+  return `/browse?${new URLSearchParams(Object.entries(fields).filter(([, value]) => value))}`;
+}
+
 const COMPARISONS = { ">=": (a, b) => a >= b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, "<": (a, b) => a < b };
 
 export const isNumber = (text) => text.trim() !== "" && Number.isFinite(Number(text));

@@ -3,9 +3,7 @@
 import { card } from "../card.js";
 import { problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
-import { lookCloser } from "../saved/closer_look.js";
-import { changeForm, deleteButton } from "../saved/own.js";
-import { apiAddress, exportAddress, savedFacts, searchAddress } from "../saved/saved_words.js";
+import { apiAddress, changeForm, deleteButton, exportAddress, lookCloser, savedFacts, searchAddress } from "../saved/own.js";
 import { remembered } from "../theme.js";
 import { fixed, tr, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";

@@ -1,7 +1,7 @@
 // The way from the selected images of Browse to a cohort of all images like them.
 
 import { limited } from "../browse/selection_bar.js";
-import { addPart } from "../page_parts.js";
+import { addPart } from "../page_state.js";
 import { tr } from "../translate.js";
 import { MOST, openCohorts } from "./start_cohort.js";
 

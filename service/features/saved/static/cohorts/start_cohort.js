@@ -1,7 +1,7 @@
-// The dialog that begins a cohort with images that the search page or the gallery has chosen.
+// The dialog that begins a cohort with images that the search page or Browse has chosen, and the way to it from judged results.
 
 import { addressIn, fetchJson, imageAddress, jsonBody } from "../api.js";
-import { pageAddress } from "../saved/saved_words.js";
+import { pageAddress } from "../saved/own.js";
 import { tr } from "../translate.js";
 import { html, nothing, render } from "../vendor/lit.js";
 
@@ -42,4 +42,18 @@ export function openCohorts(start) {
   place ??= document.body.appendChild(document.createElement("div"));
   draw(start);
   place.firstElementChild.showModal();
+}
+
+/** The images that a cohort begins with: the query, if it is one of the collection, and the judged results. */
+function startOf({ query, marks, facts: { collection }, settings: { where } }) {
+  const judgedAs = (sign) => [...marks].filter(([, value]) => value === sign).map(([id]) => id);
+  const [relevant, irrelevant] = [judgedAs(1), judgedAs(-1)];
+  const isExample = query?.image && !query.region && !irrelevant.includes(query.image);
+  return { collection, where, relevant: isExample ? [...new Set([query.image, ...relevant])] : relevant, irrelevant };
+}
+
+/** The button of the bar of judgements. */
+export function cohortButton(now) {
+  const start = startOf(now);
+  return html`<button class="button" type="button" id="find-all" ?disabled=${!start.relevant.length} @click=${() => openCohorts(start)}>${tr("Find all of these …")}</button>`;
 }

@@ -6,8 +6,7 @@ import { attempt, moreButton, problemBox, tabs } from "../list_page.js";
 import { state, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-import { deleteButton } from "./own.js";
-import { pageAddress, savedFacts } from "./saved_words.js";
+import { deleteButton, pageAddress, savedFacts } from "./own.js";
 
 const DELAY = 200; // ms from the last letter to the search
 const TABS = [{ name: "cases", title: tr("Cases") }, { name: "cohorts", title: tr("Cohorts") }];

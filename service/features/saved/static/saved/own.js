@@ -1,11 +1,39 @@
-// What the owner of a case or cohort may do: change and delete it.
+// Addresses of cases and cohorts, what is said of them, a closer look at their images, and what the owner may do: change and delete.
 
 import { fetchJson, jsonBody, request } from "../api.js";
 import { attempt } from "../list_page.js";
 import { state, update } from "../page_state.js";
 import { tr } from "../translate.js";
 import { html, nothing, ref } from "../vendor/lit.js";
-import { apiAddress } from "./saved_words.js";
+import { openReading, resultOf } from "../viewer/reading.js";
+
+/** The address of a case or cohort in the API; kind: "cases" or "cohorts". */
+export const apiAddress = (kind, id, part = "") => `/v1/${kind}/${encodeURIComponent(id)}${part}`;
+
+/** The address of its page. */
+export const pageAddress = (kind, id) => `/saved/${kind}/${encodeURIComponent(id)}`;
+
+/** Collection, date, and who shares it; several: there are several collections. */
+export function savedFacts({ collection, created, mine, owner, shared }, several) {
+  return [several ? collection : "", created.slice(0, 10), mine ? "" : owner, shared ? tr("shared") : tr("private")].filter(Boolean).join(" · ");
+}
+
+/** The address of the teaching file of a case in a format, with these label keys and ranks of results. */
+export function exportAddress(id, format, keys, ranks) {
+  const query = new URLSearchParams({ format });
+  for (const key of keys.length ? keys : [""]) query.append("label_keys", key);
+  for (const rank of ranks.length ? ranks : [0]) query.append("ranks", rank);
+  return apiAddress("cases", id, `/export?${query}`);
+}
+
+/** The address of a search with an image of a collection; "" is the default one. */
+export const searchAddress = (image, collection) => `/?${new URLSearchParams({ image, ...(collection && { collection }) })}`;
+
+/** Show images, from the one at an index, beside a query {source, caption} if there is one. */
+export function lookCloser(hits, index, collection, query = { source: null, caption: "" }) {
+  const results = hits.map((hit, at) => resultOf({ rank: at + 1, ...hit }, collection));
+  openReading({ query, results, index, actions: { search: (image) => location.assign(searchAddress(image, collection)) } });
+}
 
 const QUESTIONS = {
   cases: [tr("Delete this case?"), tr("Its query picture, judgements and note are removed. This cannot be undone.")],

@@ -1,11 +1,40 @@
-// A judged pair or image: pictures, decision, disagreement, history, and how to change it; and the agreement of the annotators.
+// A judged pair or image: pictures, decision, disagreement, history, how to change it and what that takes; and the agreement of the annotators.
 
 import { picture } from "../../card.js";
 import { fixed, language, number, tr, trn } from "../../translate.js";
 import { html, nothing } from "../../vendor/lit.js";
 import { openPictures } from "../large_pictures.js";
 import { facts, sliceOf } from "../study_facts.js";
-import { choices, decisionText } from "./decisions.js";
+
+const PAIR = { first: tr("Left more severe"), second: tr("Right more severe"), alike: tr("Equal"), skip: tr("Skipped") };
+
+/** The text of a decision; grades: of the study. */
+export function decisionText(decision, grades) {
+  if (decision in PAIR) return PAIR[decision];
+  if (decision === "none") return tr("Cannot judge");
+  return tr("Grade {name}", { name: grades.find(({ value }) => value === decision)?.name ?? decision });
+}
+
+/** Decisions that an answer can be changed to; grades: of the study. */
+export function choices({ kind }, grades) {
+  return kind === "pair" ? Object.keys(PAIR) : [...grades.map(({ value }) => value), "none"];
+}
+
+/** Address and body that replace an answer by another decision. */
+export function changeRequest({ kind, first, second, image }, decision) {
+  if (kind === "pair") return ["/annotate/judgements", { first, second, answer: decision }];
+  return ["/annotate/grades", { image, grade: decision === "none" ? null : Number(decision) }];
+}
+
+/** Names of the answers that have to be undone, in order, so that nothing remains of an answer. */
+export function withdrawnNames({ name, earlier }) {
+  return [...earlier.map((answer) => answer.name), name];
+}
+
+/** Parameters of the filters that are set. */
+export function filterParameters(fields) {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value));
+}
 
 const SIDE = 256; // pixels of a small picture
 const NO_OPINION = ["skip", "none"]; // decisions that contradict nobody

@@ -2,12 +2,10 @@
 
 import { byId } from "../../dom.js";
 import { state, subscribe, update } from "../../page_state.js";
-import { trn, tr } from "../../translate.js";
+import { tr, trn } from "../../translate.js";
 import { html, nothing, render, repeat } from "../../vendor/lit.js";
-import { problemBox } from "../problem_box.js";
-import { facts, load, personName, problemOf, send, signed } from "../study_facts.js";
-import { agreementTables, answerCard } from "./answer_card.js";
-import { changeRequest, decisionText, filterParameters, withdrawnNames } from "./decisions.js";
+import { facts, load, personName, problemBox, problemOf, send, signed } from "../study_facts.js";
+import { agreementTables, answerCard, changeRequest, decisionText, filterParameters, withdrawnNames } from "./answer_card.js";
 
 const LIMIT = 24; // cards per request
 
