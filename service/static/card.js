@@ -64,3 +64,11 @@ export function card(hit, { href, number = "", slice = null, marked = null, over
       ${actions.search ? html`<button class="mark" type="button" tabindex="-1" title=${tr("Search with this image")} aria-label=${`${tr("Search with this image")}: ${title}`} @click=${() => actions.search(hit)}>⌕</button>` : nothing}
     </span>`}${below}`;
 }
+
+/** The card of its grid that an arrow key, Home or End moves to from a card; undefined for other keys. */
+export function neighbour(card, key) {
+  const cards = [...card.closest(".grid").querySelectorAll(".card")];
+  const [at, tops] = [cards.indexOf(card), cards.map((each) => each.parentElement.offsetTop)];
+  const row = tops.filter((top) => top === tops[0]).length;
+  return cards[{ ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - row, ArrowDown: at + row, Home: 0, End: cards.length - 1 }[key]];
+}

@@ -1,6 +1,6 @@
 // The page /docs: Swagger UI over /openapi.json. Requests go to this service only.
 
-import * as theme from "./theme.js";
+import { install } from "./theme.js";
 
 const csrf = document.querySelector('meta[name="csrf"]')?.content; // absent without a login
 const root = document.documentElement;
@@ -70,7 +70,7 @@ function placeOf(tag) {
   return tag === "search" ? 0 : ["dicomweb", "service"].indexOf(tag) + 2;
 }
 
-theme.install();
+install();
 followTheme();
 new MutationObserver(followTheme).observe(root, { attributeFilter: ["data-theme"] });
 SwaggerUIBundle({

@@ -1,6 +1,6 @@
 // Files of a drop, of folders too.
 
-import { InputError } from "./input_error.js";
+import { Problem } from "./problems.js";
 import { tr } from "./translate.js";
 
 const MAX_FILES = 5000;
@@ -9,7 +9,7 @@ const fileOf = (entry) => new Promise((resolve, reject) => entry.file(resolve, r
 const batch = (reader) => new Promise((resolve, reject) => reader.readEntries(resolve, reject));
 
 async function walk(entry, files) {
-  if (files.length >= MAX_FILES) throw new InputError(tr("The folder is too large"), tr("It has more than {count} files. Choose the folder of one study or series.", { count: MAX_FILES }));
+  if (files.length >= MAX_FILES) throw new Problem(tr("The folder is too large"), tr("It has more than {count} files. Choose the folder of one study or series.", { count: MAX_FILES }));
   if (entry.name.startsWith(".")) return; // .DS_Store and the like
   if (entry.isFile) files.push(await fileOf(entry));
   else {
@@ -20,7 +20,7 @@ async function walk(entry, files) {
   }
 }
 
-/** The files of a drop; to be called in its event, since the transfer is empty later. Raises InputError. */
+/** The files of a drop; to be called in its event, since the transfer is empty later. Raises Problem. */
 export function droppedFiles(transfer) {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
   const plain = [...transfer.files];

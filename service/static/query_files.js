@@ -2,17 +2,17 @@
 
 import { dicomHeader, orderSlices } from "./dicom_header.js";
 import { fileKind } from "./file_kind.js";
-import { InputError, size } from "./input_error.js";
+import { Problem, size } from "./problems.js";
 import { tr, trn } from "./translate.js";
 import { readZip, writeZip } from "./zip_files.js";
 
 const DIRECTORY = "1.2.840.10008.1.3.10"; // SOP class of a DICOMDIR
 const MAX_EXAMPLES = 20; // as in the API
 
-/** Check that a file can be sent; raises InputError. */
+/** Check that a file can be sent; raises Problem. */
 export function checkSize(file, maxBytes) {
   if (file.size > maxBytes) {
-    throw new InputError(
+    throw new Problem(
       tr("The file is too large"),
       tr(
         "{name} has {size}; the limit is {limit}. Export a single frame or a smaller image, or raise max_upload_bytes in the settings of the service.",
@@ -20,7 +20,7 @@ export function checkSize(file, maxBytes) {
       ),
     );
   }
-  if (!file.size) throw new InputError(tr("The file is empty"), tr("{name} has 0 bytes. Copy or export it again.", { name: file.name }));
+  if (!file.size) throw new Problem(tr("The file is empty"), tr("{name} has 0 bytes. Copy or export it again.", { name: file.name }));
 }
 
 /** The slices of each series in order, the longest series first. */
@@ -54,7 +54,7 @@ function examples(images, maxBytes) {
 /**
  * The query of files [{file, kind, series, number, frames, sopClass, ...}]: {file, note}, with the `slices` and `places` {position_mm, stack} of a stack, the
  * `files` of several examples, or the `series` to zip for a collection of series. note: what is left out, or "".
- * Raises InputError if nothing can be searched with.
+ * Raises Problem if nothing can be searched with.
  */
 export function queryOfFiles(described, { ofSeries, maxBytes }) {
   const images = described.filter(({ kind, sopClass }) => kind && kind !== "zip" && sopClass !== DIRECTORY);
@@ -63,7 +63,7 @@ export function queryOfFiles(described, { ofSeries, maxBytes }) {
   if (!images.length) {
     const [{ file: first } = {}] = described;
     const what = described.length === 1 ? tr("{name} is not an image.", { name: first.name }) : tr("None of {count} files is an image.", { count: described.length });
-    throw new InputError(tr("There is no image to search with"), `${what} ${tr("Choose PNG, JPEG, TIFF, BMP, DICOM or NIfTI files, or a folder or ZIP archive of them.")}`);
+    throw new Problem(tr("There is no image to search with"), `${what} ${tr("Choose PNG, JPEG, TIFF, BMP, DICOM or NIfTI files, or a folder or ZIP archive of them.")}`);
   }
   const [stack, ...others] = stacks(images);
   if (stack?.length > 1) {
@@ -96,7 +96,7 @@ async function describe(file) {
   try {
     bytes = new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
   } catch {
-    throw new InputError(tr("The file cannot be read"), tr("The browser cannot read {name}. If it is a folder, choose it with the button Folder; else copy it and try again.", { name: file.name }));
+    throw new Problem(tr("The file cannot be read"), tr("The browser cannot read {name}. If it is a folder, choose it with the button Folder; else copy it and try again.", { name: file.name }));
   }
   const kind = fileKind(bytes, file.name);
   return { file, kind, ...(kind === "dicom" ? dicomHeader(bytes) : {}) };
@@ -108,9 +108,9 @@ async function describeAll(files) {
   return described;
 }
 
-/** The query of the user's files {file, frame, window, region, note, slices, files}; limits: {ofSeries, maxBytes}; raises InputError. */
+/** The query of the user's files {file, frame, window, region, note, slices, files}; limits: {ofSeries, maxBytes}; raises Problem. */
 export async function readFiles(files, limits) {
-  if (!files.length) throw new InputError(tr("There is no image to search with"), tr("The folder is empty. Choose a folder with images."));
+  if (!files.length) throw new Problem(tr("There is no image to search with"), tr("The folder is empty. Choose a folder with images."));
   const whole = { frame: 1, window: null, region: null };
   let described = await describeAll(files);
   if (files.length === 1) {

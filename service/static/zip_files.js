@@ -1,6 +1,6 @@
 // ZIP archives (PKWARE APPNOTE): their files, and an archive of files without compression.
 
-import { InputError, size } from "./input_error.js";
+import { Problem, size } from "./problems.js";
 import { tr } from "./translate.js";
 
 const MAX_BYTES = 2 ** 29; // of all files once inflated, in the memory of the browser
@@ -60,10 +60,10 @@ async function inflate(packed, limit) {
   return new Blob(parts);
 }
 
-/** The files of an archive; raises InputError. */
+/** The files of an archive; raises Problem. */
 export async function readZip(file) {
   const { name } = file;
-  const problem = (message) => new InputError(tr("The ZIP archive cannot be read"), message);
+  const problem = (message) => new Problem(tr("The ZIP archive cannot be read"), message);
   try {
     const bytes = new Uint8Array(await file.arrayBuffer());
     const view = new DataView(bytes.buffer);

@@ -1,9 +1,9 @@
 // The page for administrators: loads what the service reports, again and again while the page is seen.
 
 import "../shell.js";
-import { ApiError, jsonBody, request } from "../api.js";
-import { byId } from "../dom.js";
+import { jsonBody, request } from "../api.js";
 import { state, subscribe, update } from "../page_state.js";
+import { byId } from "../theme.js";
 import { render } from "../vendor/lit.js";
 import { isActive, madeBy, page } from "./sections.js";
 import { confirmed, installCreation, openCreation } from "./token_dialogs.js";
@@ -14,9 +14,8 @@ const ACTIVE_SECONDS = 1; // between two looks at jobs that run
 const load = async (path) => (await request(`/v1/${path}`, {})).json();
 const post = async (path, body) => (await request(`/v1/${path}`, jsonBody(body))).json();
 
-function showError(error) {
-  const isKnown = error instanceof ApiError;
-  update({ problem: { title: isKnown ? error.title : "Something went wrong on this page", message: isKnown ? error.message : "Reload the page." } });
+function showError({ title, message }) {
+  update({ problem: title ? { title, message } : { title: "Something went wrong on this page", message: "Reload the page." } });
 }
 
 /** Call `refresh`, which may return other seconds, every so many seconds while the page is seen. */

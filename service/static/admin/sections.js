@@ -1,5 +1,6 @@
 // The sections of the page for administrators, drawn from its state.
 
+import { problemBox } from "../list_page.js";
 import { update } from "../page_state.js";
 import { language, number } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
@@ -160,9 +161,8 @@ const SECTIONS = { health, collections, jobs, tokens, requests, settings };
 
 /** The page for a state. */
 export function page(now) {
-  const { problem } = now;
   const section = ([name, body]) => html`<section aria-labelledby=${`${name}-title`}><h2 id=${`${name}-title`}>${capitalised(name)}</h2>${body(now)}</section>`;
   return html`<nav class="sections" aria-label="Sections">${Object.keys(SECTIONS).map((name) => html`<a href=${`#${name}-title`}>${capitalised(name)}</a>`)}<a href="/docs">API</a></nav>
-    ${problem ? html`<section class="state problem" role="alert"><h2>${problem.title}</h2><p>${problem.message}</p></section>` : nothing}
+    ${problemBox(now)}
     ${Object.entries(SECTIONS).map(section)}`;
 }

@@ -1,7 +1,6 @@
 // The dialogs that create a token, show it once, and confirm what cannot be undone.
 
-import { copyText } from "../clipboard.js";
-import { byId } from "../dom.js";
+import { byId, copyText } from "../theme.js";
 
 /** Open the dialog that creates a token. */
 export function openCreation() {

@@ -11,7 +11,7 @@ import { cards, measure, tiles } from "./grid.js";
 import { largeView } from "./large_view.js";
 import { attempt, change, emptyList, more, moreCards, openFacet, readAddress, show } from "./listing.js";
 import { MAX_SET, saveAllRecords, saveTable } from "./requests.js";
-import { dialogs, selectionBar } from "./selection_bar.js";
+import { selectionBar } from "./selection_bar.js";
 
 const MORE = 100; // with "More values"
 
@@ -51,7 +51,6 @@ Object.assign(state, {
   opened: null, // set of keys whose values are shown
   values: new Map(), // by key
   limits: new Map(), // number of values that are shown, by key
-  label: { key: "", value: "" }, // that is typed
   done: "",
 });
 
@@ -118,7 +117,7 @@ function rest({ pages, cards: listed, view, busy, where, others }) {
 }
 
 function draw(now) {
-  const { total, view, done, dialog } = now;
+  const { total, view, done } = now;
   const ofImages = view === "images";
   const skip = (event) => {
     event.preventDefault(); // another address would load the images again
@@ -132,27 +131,23 @@ function draw(now) {
         ${viewSwitch(now)}${ofImages ? imageTools(now) : nothing}${callParts("tools", now)}</div>
       ${chips(now)}
       <p class="unseen" id="done" role="status">${done}</p>
-      ${dialog ? nothing : problemBox(now)}
+      ${problemBox(now)}
       ${ofImages ? tiles(now) : cards(now)}
       ${rest(now)}
       ${selectionBar(now)}
     </div>
-    ${largeView(now)}${dialogs(now)}`, page);
-  showDialogs(now);
+    ${largeView(now)}`, page);
+  showLarge(now);
   measure();
 }
 
-/** Open and close the dialogs as the state has it, after they were drawn. */
-function showDialogs({ large, dialog }) {
-  for (const each of page.querySelectorAll("dialog")) {
-    const isWanted = each.id === "large" ? Boolean(large) : each.id === dialog;
-    if (each.open === isWanted) continue;
-    if (!isWanted) each.close();
-    else {
-      each.showModal();
-      each.querySelector("cbir-viewer")?.stage.focus();
-    }
-  }
+/** Open and close the large view as the state has it, after it was drawn. */
+function showLarge({ large }) {
+  const dialog = document.getElementById("large");
+  if (dialog.open === Boolean(large)) return;
+  if (!large) return dialog.close();
+  dialog.showModal();
+  dialog.querySelector("cbir-viewer").stage.focus();
 }
 
 let isScheduled = false;

@@ -14,11 +14,11 @@ const FIRST = 12; // values shown of a label
 let running = new AbortController();
 let listed = ""; // what the list that is shown was loaded for
 
-/** What is listed, before something is loaded. large: what the large view shows; dialog: id of another one that is open. */
+/** What is listed, before something is loaded. large: what the large view shows. */
 export const emptyList = () => ({
   pages: new ImagePages(async () => ({ items: [], next: null })),
   selection: new Selection(),
-  ...{ active: 0, sight: null, cards: null, total: null, busy: true, problem: null, large: null, dialog: null },
+  ...{ active: 0, sight: null, cards: null, total: null, busy: true, problem: null, large: null },
 });
 
 const addressNow = () => conditions.write(state, state.facts.several ? state.facts.collection : "");
@@ -42,7 +42,7 @@ export function readAddress() {
   return show();
 }
 
-/** Run an action; its error is shown on the page, or in the dialog that is open. */
+/** Run an action; its error is shown on the page. */
 export async function attempt(action) {
   update({ problem: null });
   try {

@@ -2,6 +2,7 @@
 
 import { imageAddress, seriesImages } from "../api.js";
 import { card } from "../card.js";
+import { problemBox } from "../list_page.js";
 import { callParts, state, update } from "../page_state.js";
 import { asText, changes } from "../rounds.js";
 import { tr, trn } from "../translate.js";
@@ -9,7 +10,7 @@ import { html, nothing, repeat } from "../vendor/lit.js";
 import { chips } from "./chips.js";
 import { expertFigures, expertPanel } from "./expert.js";
 import { openComparison } from "./query_viewer.js";
-import { addressOf, changeSettings, clearMarks, collectionName, isStale, mark, refine, run, searchWith, showMore, shownHits, startSearch, undoRound } from "./run.js";
+import { addressOf, changeSettings, clearMarks, collectionName, isStale, mark, refine, searchWith, showMore, shownHits, startSearch, undoRound } from "./run.js";
 import { searchedMarks } from "./search_fields.js";
 
 function round(changed, index) {
@@ -85,12 +86,6 @@ function noResults({ settings: { where }, fields }) {
     <p>${where.length ? tr("No other image of the collection matches {conditions}.", { conditions: where.join(", ") }) : others}</p>
     ${fields.exclude_own_study ? html`<button class="button" type="button" id="with-own-study" @click=${() => changeSettings({ ownStudy: true })}>${tr("Search in the query's own study too")}</button>` : nothing}
     ${where.length ? html`<button class="button" type="button" id="unfilter" @click=${() => changeSettings({ where: [] })}>${tr("Search without filters")}</button>` : nothing}</section>`;
-}
-
-function problemBox({ problem, query }) {
-  if (!problem) return nothing;
-  return html`<section class="state problem" id="problem" role="alert"><h2>${problem.title}</h2><p>${problem.message}</p>
-    ${problem.temporary ? html`<button class="button" type="button" id="retry" @click=${() => (query ? run() : location.reload())}>${tr("Try again")}</button>` : nothing}</section>`;
 }
 
 function start({ facts }) {

@@ -1,7 +1,8 @@
 // Single keys as shortcuts, and going through the results by arrow keys.
 
+import { neighbour } from "../card.js";
 import { callParts, state, update } from "../page_state.js";
-import { next as nextColours, remember, remembered } from "../theme.js";
+import { byId, remember, remembered, switchColours } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, ref } from "../vendor/lit.js";
 import { queryViewer } from "./query_viewer.js";
@@ -9,20 +10,7 @@ import { changeView, isStale, mark, refine, searchWith, shownHits } from "./run.
 
 const CHOICE = "single-keys";
 
-const byId = (id) => document.getElementById(id);
 const hitOf = (card) => shownHits(state).find(({ image_id, site }) => !site && image_id === card.dataset.image);
-
-/** The card that a key moves to from one of `cards`, whose tops are `tops`; undefined for other keys. */
-export function targetOf(key, index, tops) {
-  const second = tops.findIndex((top) => top !== tops[0]);
-  const row = second < 0 ? tops.length : second;
-  return { ArrowLeft: index - 1, ArrowRight: index + 1, ArrowUp: index - row, ArrowDown: index + row, Home: 0, End: tops.length - 1 }[key];
-}
-
-function neighbour(card, key) {
-  const cards = [...card.closest(".grid").querySelectorAll(".card")];
-  return cards[targetOf(key, cards.indexOf(card), cards.map((each) => each.parentElement.offsetTop))];
-}
 
 const judge = (card, value) => !state.query.text && !isStale(state) && hitOf(card) && mark(card.dataset.image, value);
 
@@ -35,7 +23,7 @@ const actions = () => ({
   j: refine,
   b: () => history.state?.round && history.back(),
   e: () => byId("expert").click(),
-  l: nextColours,
+  l: switchColours,
   "?": () => update({ help: true }),
   ...(state.expert && { 1: () => changeView("before"), 2: () => changeView("after"), 3: () => changeView("both"), r: () => byId("rerank")?.focus(), k: () => byId("k")?.focus() }),
   ...Object.assign({}, ...callParts("keys")),

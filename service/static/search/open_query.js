@@ -1,9 +1,9 @@
 // Queries from the user: files that are chosen, dropped or pasted; an id, a link or words in the box; a picture that is dragged here.
 
-import { addressIn, ApiError, request } from "../api.js";
+import { addressIn, request } from "../api.js";
 import { droppedFiles } from "../dropped_files.js";
-import { InputError } from "../input_error.js";
 import { state, update } from "../page_state.js";
+import { Problem } from "../problems.js";
 import { tr } from "../translate.js";
 import { changeCollection, collectionName, openAddress, showError, startSearch } from "./run.js";
 import { kindOf, writeAddress } from "./search_fields.js";
@@ -21,8 +21,8 @@ export async function openFiles(promised) {
     if (number === reading) startSearch(query);
   } catch (error) {
     if (number !== reading) return;
-    const unread = new ApiError(tr("The files cannot be read"), tr("The browser cannot read them. Copy them to a local folder and try again."));
-    showError(error instanceof InputError ? new ApiError(error.title, error.message) : error instanceof DOMException ? unread : error);
+    const unread = new Problem(tr("The files cannot be read"), tr("The browser cannot read them. Copy them to a local folder and try again."));
+    showError(error instanceof Problem ? new Problem(error.title, error.message) : error instanceof DOMException ? unread : error);
   }
 }
 
@@ -38,7 +38,7 @@ async function openUid(uid) {
   refuse(tr("No such study here"), tr("No study of this collection has the UID {uid}.", { uid }));
 }
 
-const refuse = (title, message) => showError(new ApiError(title, message));
+const refuse = (title, message) => showError(new Problem(title, message));
 
 /** Search with what was typed or pasted: an id, a link of this service, a UID, or words. */
 export async function openText(typed) {

@@ -1,8 +1,8 @@
 // Running searches: with a new query, with judgements, or again after a change of the settings.
 
-import { ApiError, request } from "../api.js";
-import { withFileNames } from "../input_error.js";
+import { request } from "../api.js";
 import { callParts, state, update } from "../page_state.js";
+import { Problem, withFileNames } from "../problems.js";
 import { asText, parse, without } from "../rounds.js";
 import { tr } from "../translate.js";
 import { addressFields, defaultSettings, queryOf, readAddress, searchedMarks, searchFields, settingsOf, writeAddress } from "./search_fields.js";
@@ -162,18 +162,17 @@ export async function run() {
     callParts("answer", answer, { query, signal });
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
-    if (error instanceof ApiError && query.file) error.message = withFileNames(error.message, query);
+    if (error instanceof Problem && query.file) error.message = withFileNames(error.message, query);
     showError(error);
   }
 }
 
 /** Say what went wrong, beside the results. */
 export function showError(error) {
-  const isKnown = Boolean(error.title);
-  if (!isKnown) console.error(error);
-  const title = isKnown ? error.title : tr("Something went wrong on this page");
-  const message = isKnown ? error.message : tr("Reload the page and search again.");
-  update({ busy: null, problem: { title, message, temporary: Boolean(error.temporary), status: error.status ?? 0 } });
+  const { title = tr("Something went wrong on this page"), temporary } = error;
+  if (!error.title) console.error(error);
+  const message = error.title ? error.message : tr("Reload the page and search again.");
+  update({ busy: null, problem: { title, message, again: temporary && (() => (state.query ? run() : location.reload())) } });
 }
 
 /** Show more of the group of a result. */

@@ -2,8 +2,8 @@
 
 import "../shell.js";
 import { callParts, state, subscribe, update } from "../page_state.js";
-import { remember, remembered } from "../theme.js";
-import { html, render } from "../vendor/lit.js";
+import { byId, remember, remembered } from "../theme.js";
+import { render } from "../vendor/lit.js";
 import "../viewer/viewer.js";
 import { found, installScrubbing } from "./found.js";
 import * as keepQuery from "./keep_query.js";
@@ -13,7 +13,6 @@ import { factsOf, openAddress, resume, showError } from "./run.js";
 import { defaultSettings } from "./search_fields.js";
 import { side } from "./side.js";
 
-const byId = (id) => document.getElementById(id);
 const facts = factsOf(document);
 
 Object.assign(state, {
@@ -29,7 +28,7 @@ Object.assign(state, {
   rounds: [], // as text: the marks of each search so far
   otherWindow: null, // {window} of the query's picture that is not searched in yet
   busy: null, // {share} of a search that runs
-  problem: null, // {title, message, temporary}
+  problem: null, // {title, message, again}
   notice: "",
   expert: remembered("expert") === "yes",
   small: remembered("small-cards") === "yes",
@@ -46,7 +45,7 @@ subscribe((now) => {
   boxed = now.query;
   render(side(now), byId("side"));
   render(found(now), byId("found"));
-  render(html`${keys.helpDialog(now)}${callParts("dialogs", now)}`, byId("over"));
+  render(keys.helpDialog(now), byId("over"));
   keepQuery.keep();
   if (now.answer && now.painted !== now.answer) requestAnimationFrame(() => requestAnimationFrame(() => update({ painted: now.answer })));
 });

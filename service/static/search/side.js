@@ -1,8 +1,8 @@
 // The query at the left: its picture, one verdict, and what can be done with it; its menu takes the results away.
 
 import { titleOf } from "../card.js";
-import { copyText } from "../clipboard.js";
 import { callParts, state, update } from "../page_state.js";
+import { copyText } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, nothing, ref } from "../vendor/lit.js";
 import { openComparison, showSource, viewerSource } from "./query_viewer.js";

@@ -1,7 +1,8 @@
 // Pictures for viewers, of files and of images of the service, kept while they may be shown again.
 
-import { ApiError, imageAddress, request, seriesImages } from "../api.js";
+import { imageAddress, request, seriesImages } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
+import { Problem } from "../problems.js";
 import { EIGHT_BIT } from "./levels.js";
 
 const MOST_BYTES = 256 * 2 ** 20; // of kept pictures
@@ -74,7 +75,7 @@ function ask(slice, fields) {
 /** A picture without values: {size, body, factor, spacing, modality, unit, frames, windowing, rendered, bitmap}. */
 async function fromBlob(blob, facts = {}) {
   const bitmap = await createImageBitmap(blob).catch(() => {
-    throw new ApiError("", "", false, 415);
+    throw new Problem("", "", false, 415);
   });
   const body = { width: bitmap.width, height: bitmap.height };
   const { windowing = null, size, spacing = null, modality = "", frames = 1 } = facts;
@@ -113,7 +114,7 @@ async function withCurve(slice, picture) {
 async function values(slice) {
   const response = await ask(slice, { pixels: "true" });
   const facts = response.headers.get("Image-Facts");
-  if (!facts) throw new ApiError("", "", false, 406);
+  if (!facts) throw new Problem("", "", false, 406);
   return withCurve(slice, pictureOf(JSON.parse(facts), await response.arrayBuffer()));
 }
 

@@ -33,7 +33,7 @@
 //   loadPicture(slice)                           loads ahead
 // The style is viewer.css. Measurements stay with their picture, also when another viewer shows it.
 
-import { ApiError } from "../api.js";
+import { Problem } from "../problems.js";
 import { tr } from "../translate.js";
 import * as groups from "./groups.js";
 import { indexWithin, slicesAhead } from "./groups.js";
@@ -158,7 +158,7 @@ export class CbirViewer extends PictureView {
       }
     } catch (error) {
       if (!isCurrent()) return;
-      if (!(error instanceof ApiError)) throw error;
+      if (!(error instanceof Problem)) throw error;
       this.#fail(error, index);
     }
     if (isCurrent() && this.index === index) for (const each of slicesAhead(this.slices, index)) loadPicture(each, { valued: this.#valued }).catch(() => {});

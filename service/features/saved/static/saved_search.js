@@ -2,13 +2,14 @@
 
 import { addressIn, fetchJson, jsonBody, request } from "./api.js";
 import { cohortButton } from "./cohorts/start_cohort.js";
+import { ask } from "./dialog.js";
 import { addPart, state, update } from "./page_state.js";
 import { asText } from "./rounds.js";
-import { apiAddress, pageAddress } from "./saved/own.js";
+import { apiAddress, pageAddress, sharing } from "./saved/own.js";
 import { collectionName, entryOf, shownHits } from "./search/run.js";
 import { judgements, writeAddress } from "./search/search_fields.js";
 import { tr } from "./translate.js";
-import { html, nothing, ref } from "./vendor/lit.js";
+import { html, nothing } from "./vendor/lit.js";
 
 const MAX_ANSWERS = 200; // that a case keeps
 const MAX_ROUNDS = 50;
@@ -97,9 +98,9 @@ function content() {
   return toContent({ query, params, answer: { rerank: settings.view === "before" ? { method: "none" } : answer.rerank, results }, rounds, marks: asText(marks) });
 }
 
-/** Save the case; resolves with it. */
-async function save({ title, note, shared }) {
-  const fields = { title: title.value, note: note.value, shared: shared.checked, ...content() };
+/** Save the case, and say where it is. */
+async function save(asked) {
+  const fields = { title: asked.get("title"), note: asked.get("note"), shared: asked.has("shared"), ...content() };
   let options = jsonBody(fields);
   if (state.query.file) {
     const body = new FormData();
@@ -107,43 +108,19 @@ async function save({ title, note, shared }) {
     body.set("case", JSON.stringify(fields));
     options = { method: "POST", body };
   }
-  return fetchJson(addressIn("", "cases", { collection: collectionName() }), options);
+  const { id, title } = await fetchJson(addressIn("", "cases", { collection: collectionName() }), options);
+  update({ notice: html`${tr("Case saved:")} <a href=${pageAddress("cases", id)}>${title}</a>` });
 }
 
-async function submit(event) {
-  event.preventDefault();
-  const form = event.target;
-  update({ keeping: { ...state.keeping, problem: "", busy: true } });
-  try {
-    const { id, title } = await save(form.elements);
-    form.reset();
-    update({ keeping: null, notice: html`${tr("Case saved:")} <a href=${pageAddress("cases", id)}>${title}</a>` });
-  } catch (error) {
-    update({ keeping: { problem: error.message } });
-  }
+/** The button below the query, which asks for the title and a note. */
+function keepButton(now) {
+  const body = html`<p class="hint">${tr("Keeps the query, the results, your judgements and settings. Do not name patients in the title or the note.")}</p>
+    ${now.query.file ? html`<p class="hint" id="case-upload">${tr("Of your image the service keeps a picture without its header, in the window that is shown. Text in the picture stays.")}</p>` : nothing}
+    <div class="field"><label for="case-title">${tr("Title")}</label><input type="text" id="case-title" name="title" maxlength="200" required autocomplete="off" /></div>
+    <div class="field"><label for="case-note">${tr("Note")}</label><textarea id="case-note" name="note" rows="6" maxlength="10000"></textarea></div>
+    ${sharing(false, "case-shared")}`;
+  const open = () => ask({ id: "case", title: tr("Keep as a case"), body, confirm: tr("Keep"), refused: obstacle(now), act: save });
+  return html`<button class="button" type="button" id="save-case" @click=${open}>${tr("Keep")}</button>`;
 }
 
-/** The button below the query. */
-export const keepButton = (now) => html`<button class="button" type="button" id="save-case" @click=${() => update({ keeping: { problem: obstacle(now), refused: Boolean(obstacle(now)) } })}>${tr("Keep")}</button>`;
-
-/** The dialog with the title and the note. */
-export function keepDialog({ keeping, query }) {
-  const show = (element) => element && (keeping ? element.open || element.showModal() : element.close());
-  return html`<dialog class="help" id="case-dialog" aria-labelledby="case-heading" @close=${() => state.keeping && update({ keeping: null })} ${ref(show)}>
-    <h2 id="case-heading">${tr("Keep as a case")}</h2>
-    <form id="case-form" class="case-form" @submit=${submit}>
-      <p class="hint">${tr("Keeps the query, the results, your judgements and settings. Do not name patients in the title or the note.")}</p>
-      ${query?.file ? html`<p class="hint" id="case-upload">${tr("Of your image the service keeps a picture without its header, in the window that is shown. Text in the picture stays.")}</p>` : nothing}
-      <div class="field"><label for="case-title">${tr("Title")}</label><input type="text" id="case-title" name="title" maxlength="200" required autocomplete="off" /></div>
-      <div class="field"><label for="case-note">${tr("Note")}</label><textarea id="case-note" name="note" rows="6" maxlength="10000"></textarea></div>
-      <label class="check" for="case-shared"><input type="checkbox" id="case-shared" name="shared" /> ${tr("Others who may use the collection can see it")}</label>
-      ${keeping?.problem ? html`<p class="problem" id="case-problem" role="alert">${keeping.problem}</p>` : nothing}
-      <div class="buttons">
-        <button class="button primary" type="submit" id="case-confirm" ?disabled=${Boolean(keeping?.refused || keeping?.busy)}>${tr("Keep")}</button>
-        <button class="button" type="button" id="case-cancel" @click=${() => update({ keeping: null })}>${tr("Cancel")}</button>
-      </div>
-    </form>
-  </dialog>`;
-}
-
-addPart({ open: openCase, actions: keepButton, dialogs: keepDialog, marked: cohortButton });
+addPart({ open: openCase, actions: keepButton, marked: cohortButton });

@@ -1,12 +1,13 @@
 // The pictures of an item, the answers to it, and what lies over them while there is nothing to judge.
 
+import { problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
 import { remember } from "../theme.js";
 import { fixed, tr, trn } from "../translate.js";
 import { html, nothing, ref } from "../vendor/lit.js";
 import { answer, changeWindow, giveGrade, hold, isPairs, pause, secondsOf, showError, undo, writeSeverity } from "./judging.js";
 import { openPictures } from "./large_pictures.js";
-import { addressOf, facts, problemBox, sliceOf } from "./study_facts.js";
+import { addressOf, facts, sliceOf } from "./study_facts.js";
 
 const RATE_WINDOW = 20; // judgements that the rate is averaged over
 

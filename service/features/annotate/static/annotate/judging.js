@@ -1,8 +1,8 @@
 // A person's work on the page: shows item after item, takes the answers, and goes on.
 
-import { byId } from "../dom.js";
 import { state, update } from "../page_state.js";
 import { Stopwatch } from "../study/reading.js";
+import { byId } from "../theme.js";
 import { tr } from "../translate.js";
 import { chooseWindow, ItemQueue, keyOf, loadedSources, loadSources, preload, TASKS } from "./item_queue.js";
 import { Outbox } from "./outbox.js";

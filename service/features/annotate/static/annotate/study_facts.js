@@ -1,10 +1,8 @@
 // The study of the page: what the service says of it, who judges, and requests about it.
 
 import { jsonBody, request } from "../api.js";
-import { byId } from "../dom.js";
-import { remember, remembered } from "../theme.js";
+import { byId, remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
-import { html, nothing } from "../vendor/lit.js";
 
 const NAME_KEY = "annotator"; // in the browser's storage
 
@@ -39,7 +37,8 @@ export function problemOf(error) {
   const isAway = !error.status;
   const titles = { login: error.status === 401 ? tr("You are no longer logged in") : null, later: isAway ? tr("The server does not respond") : tr("The server is busy") };
   const message = isAway ? tr("Your answers are stored in this browser and sent when the server responds again.") : error.message;
-  return { remedy, title: titles[remedy] ?? tr("The request was refused"), message };
+  const logIn = () => location.assign(`/login?${new URLSearchParams({ next: location.pathname + location.search })}`);
+  return { remedy, title: titles[remedy] ?? tr("The request was refused"), message, ...(remedy === "login" && { again: logIn, words: tr("Log in") }) };
 }
 
 /** A body with the name of the person, unless the login says who it is. */
@@ -67,12 +66,4 @@ function askForName() {
       resolve(name);
     });
   });
-}
-
-export function problemBox({ problem }) {
-  if (!problem) return nothing;
-  const { remedy, title, message } = problem;
-  const next = new URLSearchParams({ next: location.pathname + location.search });
-  return html`<section class="state problem" id="problem" role="alert"><h2>${title}</h2><p>${message}</p>
-    ${remedy === "login" ? html`<a class="button" href=${`/login?${next}`}>${tr("Log in")}</a>` : nothing}</section>`;
 }

@@ -1,10 +1,10 @@
 // The page of a reader study: shows item after item, and stores each answer.
 
 import "../viewer/viewer.js";
-import { ApiError, imageAddress, jsonBody, request } from "../api.js";
+import { imageAddress, jsonBody, request } from "../api.js";
 import { picture } from "../card.js";
-import { byId } from "../dom.js";
 import { state, subscribe, update } from "../page_state.js";
+import { byId } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, nothing, render } from "../vendor/lit.js";
 import { answered, choiceOf, missing, nextOpen, Stopwatch } from "./reading.js";
@@ -30,7 +30,7 @@ async function post(address, message) {
 }
 
 function showError(error) {
-  update({ problem: error instanceof ApiError ? `${error.title}. ${error.message}` : tr("Something went wrong on this page") });
+  update({ problem: error.title ? `${error.title}. ${error.message}` : tr("Something went wrong on this page") });
 }
 
 async function begin() {

@@ -1,7 +1,7 @@
 // The page of a cohort: rounds of judgements, progress, changing and deleting it.
 
 import { fetchJson, jsonBody, request } from "../api.js";
-import { card, titleOf } from "../card.js";
+import { card, neighbour, titleOf } from "../card.js";
 import { attempt, changeAndRead, problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
 import { apiAddress, changeForm, deleteButton, lookCloser, savedFacts, searchAddress } from "../saved/own.js";
@@ -126,18 +126,16 @@ function leave() {
 const takeOut = ({ image_id: id }) => changeAndRead(() => send("/judgements", { judgements: [{ image_id: id, relevant: false }] }), showFound);
 
 function onKey(event) {
-  const cards = [...event.currentTarget.querySelectorAll(".card")];
-  const at = cards.indexOf(event.target.closest("li")?.querySelector(".card"));
-  if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-  const second = cards.findIndex((each) => each.offsetTop !== cards[0].offsetTop);
-  const columns = second < 0 ? cards.length : second;
-  const go = (step) => () => cards[at + step]?.focus();
+  const card = event.target.closest("li")?.querySelector(".card");
+  if (!card || event.ctrlKey || event.metaKey || event.altKey) return;
+  const at = [...event.currentTarget.children].indexOf(card.parentElement);
   const mark = (value) => () => {
     update({ marks: judged(state.marks, ids()[at], value) });
-    cards[at + 1]?.focus();
+    pictureAt(at + 1)?.focus();
   };
-  const actions = { ArrowLeft: go(-1), ArrowRight: go(1), ArrowUp: go(-columns), ArrowDown: go(columns), Enter: next, y: mark(1), n: mark(-1), o: () => lookCloser(state.batch, at, state.facts.collection) };
-  const action = actions[event.key.length > 1 ? event.key : event.key.toLowerCase()];
+  const other = neighbour(card, event.key);
+  const actions = { Enter: next, y: mark(1), n: mark(-1), o: () => lookCloser(state.batch, at, state.facts.collection) };
+  const action = other ? () => other.focus() : actions[event.key.length > 1 ? event.key : event.key.toLowerCase()];
   if (!action) return;
   event.preventDefault();
   action();

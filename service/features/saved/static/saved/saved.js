@@ -6,7 +6,6 @@ import * as cohortPage from "../cohorts/cohort.js";
 import { state, subscribe, update } from "../page_state.js";
 import { html, render } from "../vendor/lit.js";
 import * as listPage from "./list.js";
-import { deleteDialog } from "./own.js";
 
 const main = document.getElementById("saved");
 const page = { list: listPage, case: casePage, cohort: cohortPage }[main.dataset.page];
@@ -16,13 +15,12 @@ Object.assign(state, {
   facts, // what the service says: {several, is_admin, ...}
   busy: false,
   problem: null, // {message, again}
-  deleting: null, // {kind, saved, done, busy, problem} of the open question
   said: "", // for screen readers
   ...page.begin(facts),
 });
 subscribe((now) => {
   if (now.saved) document.title = [now.saved.title, "cbir"].join(" · ");
-  render(html`${page.draw(now)}<p class="unseen" id="said" role="status">${now.said}</p>${deleteDialog(now)}`, main);
+  render(html`${page.draw(now)}<p class="unseen" id="said" role="status">${now.said}</p>`, main);
 });
 update({});
 page.start();

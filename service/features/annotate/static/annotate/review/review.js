@@ -1,10 +1,11 @@
 // The page of what was judged: filters, cards, changes, agreement.
 
-import { byId } from "../../dom.js";
+import { problemBox } from "../../list_page.js";
 import { state, subscribe, update } from "../../page_state.js";
+import { byId } from "../../theme.js";
 import { tr, trn } from "../../translate.js";
 import { html, nothing, render, repeat } from "../../vendor/lit.js";
-import { facts, load, personName, problemBox, problemOf, send, signed } from "../study_facts.js";
+import { facts, load, personName, problemOf, send, signed } from "../study_facts.js";
 import { agreementTables, answerCard, changeRequest, decisionText, filterParameters, withdrawnNames } from "./answer_card.js";
 
 const LIMIT = 24; // cards per request
