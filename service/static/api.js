@@ -49,15 +49,13 @@ export function jsonBody(fields) {
   return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields) };
 }
 
-/** The form fields of a query by files. */
-export function form(query) {
-  const fields = new FormData();
-  for (const file of query.files ?? [query.file]) fields.append("image", file, "image"); // without its name, which may be a patient's
-  if (query.frame > 1) fields.set("frame", query.frame);
-  for (const name of ["window", "region"]) {
-    if (query[name]) fields.set(name, query[name].join(","));
-  }
-  return fields;
+/** Options of a request that posts the files of a query {file | files, frame, window, region}, with other fields; lists are repeated. */
+export function formBody({ file, files = [file], frame, window, region }, fields = {}) {
+  const body = new FormData();
+  for (const each of files) body.append("image", each, "image"); // without its name, which may be a patient's
+  const all = { ...(frame > 1 && { frame }), window: window?.join(","), region: region?.join(","), ...fields };
+  for (const [name, value] of Object.entries(all)) for (const each of [value ?? []].flat()) body.append(name, each);
+  return { method: "POST", body };
 }
 
 /** Load the record of an image of a collection. */

@@ -5,9 +5,9 @@ import { html, nothing, render } from "./vendor/lit.js";
 
 /**
  * Ask in a dialog; resolves with whether it was agreed to and done. body, confirm: a template, or a function to one from the values of
- * its fields; kind: "danger" where something is lost; refused: why nothing can be agreed to. act(fields): does it, its error is shown.
+ * its fields; kind: "danger" where something is lost; refused: why nothing can be agreed to; cancel: "" for no such button. act(fields): does it, its error is shown.
  */
-export function ask({ id, title, body, confirm, kind = "primary", refused = "", act }) {
+export function ask({ id, title, body, confirm, cancel = tr("Cancel"), kind = "primary", refused = "", act }) {
   const place = document.body.appendChild(document.createElement("div"));
   const close = () => place.querySelector("dialog")?.close();
   let isBusy = false;
@@ -35,7 +35,7 @@ export function ask({ id, title, body, confirm, kind = "primary", refused = "", 
       const drawn = (part) => (typeof part === "function" ? part(fields) : part);
       const buttons = [
         html`<button class="button ${kind}" type="submit" id=${`${id}-confirm`} ?disabled=${isBusy || Boolean(refused)}>${drawn(confirm)}</button>`,
-        html`<button class="button" type="button" ?autofocus=${kind === "danger"} @click=${close}>${tr("Cancel")}</button>`,
+        html`<button class="button" type="button" ?autofocus=${kind === "danger"} ?hidden=${!cancel} @click=${close}>${cancel}</button>`,
       ];
       render(html`<dialog class="help" id=${`${id}-dialog`} aria-labelledby=${`${id}-heading`} @close=${end}><form class="asked" @submit=${submit} @input=${() => draw(problem)}>
         <h2 id=${`${id}-heading`}>${title}</h2>${drawn(body)}

@@ -127,7 +127,7 @@ function jobs({ jobs: items, allJobs, actions }) {
 /** A check box that changes what is shown. */
 const choice = (name, words) => html`<label class="check"><input type="checkbox" @change=${({ target }) => update({ [name]: target.checked })} /> ${words}</label>`;
 
-function tokens({ tokens: items, endedTokens, needsTokens, actions }) {
+function tokens({ tokens: items, endedTokens, needs_tokens: needsTokens, actions }) {
   const shown = items.filter(({ state }) => endedTokens || state === "valid");
   const titles = ["Token", "Name", "Scopes", "Limited to", "Created", "Made by", "Last use", "Expires", html`<span class="unseen">Actions</span>`];
   const row = (token) => {
@@ -141,6 +141,25 @@ function tokens({ tokens: items, endedTokens, needsTokens, actions }) {
       ? html`<p class="buttons"><button class="button small primary" type="button" @click=${actions.create}>Create a token …</button> ${choice("endedTokens", "Show expired and revoked ones")}</p>`
       : html`<p class="hint">This service needs no tokens: it answers requests from this machine only.</p>`}
     ${shown.length ? table("tokens", titles, shown.map(row)) : nothing}`;
+}
+
+/** The fields of the dialog that creates a token. */
+export function tokenFields({ scopes, names }) {
+  const box = (name, value, isOn) => html`<label class="check"><input type="checkbox" name=${name} value=${value} ?checked=${isOn} /> <code>${value}</code></label>`;
+  const field = (name, title, hint, { maxlength = nothing, placeholder = nothing } = {}) => html`<div class="field"><label for=${`token-${name}`}>${title}</label>
+    <input id=${`token-${name}`} name=${name} maxlength=${maxlength} autocomplete="off" placeholder=${placeholder} aria-describedby=${hint ? `${name}-hint` : nothing} />${hint ? html`<p class="hint" id=${`${name}-hint`}>${hint}</p>` : nothing}</div>`;
+  return html`${field("name", "Name", "", { maxlength: 100, placeholder: "Owner or purpose" })}
+    <fieldset><legend>Scopes</legend>${scopes.map((scope, index) => box("scope", scope, !index))}</fieldset>
+    ${field("expires", "Expires", "12h, 90d, 4w, a day like 2030-12-31, or never. Empty: in 90 days, or with your own token.")}
+    ${names.length > 1 ? html`<fieldset><legend>Only these collections (none: all)</legend>${names.map((name) => box("collection", name, false))}</fieldset>` : nothing}
+    ${field("where", "Only images with", "", { placeholder: "site=A" })}`;
+}
+
+/** The body of a request for a token from these fields. */
+export function tokenRequest(fields) {
+  const text = (name) => fields.get(name).trim();
+  const where = text("where").split(",").map((condition) => condition.trim()).filter(Boolean);
+  return { scopes: fields.getAll("scope"), name: text("name"), expires: text("expires") || null, collections: fields.getAll("collection"), where };
 }
 
 function requests({ requests: items }) {

@@ -1,6 +1,6 @@
 // Requests of Browse, and downloads of images with their labels as csv or JSON.
 
-import { addressIn, imageAddress, jsonBody, request, seriesImages } from "../api.js";
+import { addressIn, fetchJson, imageAddress, jsonBody, request, seriesImages } from "../api.js";
 import { state } from "../page_state.js";
 
 export const MAX_SET = 10_000; // images of a request
@@ -14,7 +14,7 @@ export const load = async (path, fields, signal, body) => (await send(path, fiel
 export const slices = (uids) => seriesImages(state.facts.collection, uids);
 
 /** Load the record of an image. */
-export const record = async (id) => (await request(imageAddress(state.facts.collection, id, "", { cards: true }), {})).json();
+export const record = (id) => fetchJson(imageAddress(state.facts.collection, id, "", { cards: true }));
 
 /** Load the images with these ids; with what cards show, if `cards` is true. */
 export const recordsOf = async (ids, cards, signal) => (ids.length ? (await load("images/records", { cards }, signal, { ids })).items : []);

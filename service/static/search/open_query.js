@@ -1,6 +1,6 @@
 // Queries from the user: files that are chosen, dropped or pasted; an id, a link or words in the box; a picture that is dragged here.
 
-import { addressIn, request } from "../api.js";
+import { addressIn, fetchJson } from "../api.js";
 import { droppedFiles } from "../dropped_files.js";
 import { state, update } from "../page_state.js";
 import { Problem } from "../problems.js";
@@ -33,7 +33,7 @@ async function openImage({ collection, id }) {
 
 /** Search with an image in the middle of the study of a UID. */
 async function openUid(uid) {
-  const { items } = await (await request(addressIn(collectionName(), "images", { study: uid, sort: "slices", limit: 1000 }), {})).json();
+  const { items } = await fetchJson(addressIn(collectionName(), "images", { study: uid, sort: "slices", limit: 1000 }));
   if (items.length) return startSearch({ image: items[items.length >> 1].image_id });
   refuse(tr("No such study here"), tr("No study of this collection has the UID {uid}.", { uid }));
 }

@@ -1,6 +1,6 @@
 // Pictures for viewers, of files and of images of the service, kept while they may be shown again.
 
-import { imageAddress, request, seriesImages } from "../api.js";
+import { formBody, imageAddress, request, seriesImages } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
 import { Problem } from "../problems.js";
 import { EIGHT_BIT } from "./levels.js";
@@ -65,11 +65,7 @@ function addressOf({ id, collection, address }, fields, part = "/picture") {
 /** Ask for the rendering or the values of a slice. */
 function ask(slice, fields) {
   if (!slice.file) return request(addressOf(slice, fields), {});
-  const body = new FormData();
-  body.append("image", slice.file, "image"); // without its name, which may be a patient's
-  if (slice.frame > 1) body.set("frame", slice.frame);
-  for (const [name, value] of Object.entries(fields)) body.set(name, value);
-  return request("/v1/render", { method: "POST", body });
+  return request("/v1/render", formBody({ file: slice.file, frame: slice.frame }, fields));
 }
 
 /** A picture without values: {size, body, factor, spacing, modality, unit, frames, windowing, rendered, bitmap}. */

@@ -1,6 +1,6 @@
 // Cases and cohorts on the search page.
 
-import { addressIn, fetchJson, jsonBody, request } from "./api.js";
+import { addressIn, fetchJson, formBody, jsonBody, request } from "./api.js";
 import { cohortButton } from "./cohorts/start_cohort.js";
 import { ask } from "./dialog.js";
 import { addPart, state, update } from "./page_state.js";
@@ -101,13 +101,7 @@ function content() {
 /** Save the case, and say where it is. */
 async function save(asked) {
   const fields = { title: asked.get("title"), note: asked.get("note"), shared: asked.has("shared"), ...content() };
-  let options = jsonBody(fields);
-  if (state.query.file) {
-    const body = new FormData();
-    body.append("image", state.query.file, "image"); // without its name, which may be a patient's
-    body.set("case", JSON.stringify(fields));
-    options = { method: "POST", body };
-  }
+  const options = state.query.file ? formBody({ file: state.query.file }, { case: JSON.stringify(fields) }) : jsonBody(fields);
   const { id, title } = await fetchJson(addressIn("", "cases", { collection: collectionName() }), options);
   update({ notice: html`${tr("Case saved:")} <a href=${pageAddress("cases", id)}>${title}</a>` });
 }

@@ -1,6 +1,6 @@
 // The other studies of the query's patient, below the query.
 
-import { imageAddress, request } from "./api.js";
+import { fetchJson, imageAddress } from "./api.js";
 import { card } from "./card.js";
 import { addPart, state, update } from "./page_state.js";
 import { openComparison } from "./search/query_viewer.js";
@@ -23,7 +23,7 @@ async function answer(received, { query, signal } = {}) {
   if (!received || query.text || query.files) return;
   if (!query.image) return received.query.format === "dicom" && update({ priors: { query, studies: null } });
   try {
-    const { studies, total } = await (await request(imageAddress(collectionName(), query.image, "/priors", { limit: STUDIES, images: IMAGES }), { signal })).json();
+    const { studies, total } = await fetchJson(imageAddress(collectionName(), query.image, "/priors", { limit: STUDIES, images: IMAGES }), { signal });
     if (!signal.aborted && total) update({ priors: { query, studies, total } });
   } catch {
     // results are useful without earlier studies

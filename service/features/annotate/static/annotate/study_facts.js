@@ -1,6 +1,6 @@
 // The study of the page: what the service says of it, who judges, and requests about it.
 
-import { jsonBody, request } from "../api.js";
+import { fetchJson, jsonBody, request } from "../api.js";
 import { byId, remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 
@@ -21,9 +21,9 @@ const apiAddress = (path, parameters = {}) => addressOf(path, { study_id: facts.
 /** The picture of an image, as a slice of a viewer. */
 export const sliceOf = (id, parameters = {}) => ({ address: apiAddress(`/annotate/images/${id}/picture`, parameters) });
 
-export const load = async (path, parameters) => (await request(apiAddress(path, parameters), {})).json();
+export const load = (path, parameters) => fetchJson(apiAddress(path, parameters));
 
-export const send = async (path, body) => (await request(apiAddress(path), jsonBody(body))).json();
+export const send = (path, body) => fetchJson(apiAddress(path), jsonBody(body));
 
 /** What can be done about a failed request: try again, "later", log in, "login", or nothing, "refused". */
 export function remedyOf({ status, temporary }) {

@@ -1,6 +1,6 @@
 // Why a result is similar: what matches, on the card under the pointer or focus and on the query.
 
-import { addressIn, form, jsonBody, request } from "../api.js";
+import { addressIn, fetchJson, formBody, jsonBody } from "../api.js";
 import { addPart, state, update } from "../page_state.js";
 import { queryViewer } from "../search/query_viewer.js";
 import { collectionName, isStale, shownHits } from "../search/run.js";
@@ -22,15 +22,9 @@ const kind = ({ facts }) => facts.parts.explain?.kind ?? "";
 /** True if the results of the query can be explained: not of words or several images. */
 const isExplained = (now) => Boolean(kind(now) && now.query && (now.query.image || now.query.file) && !now.query.files);
 
-async function load(query, ids) {
-  let options;
-  if (query.image) options = jsonBody({ image_id: query.image, answers: ids, ...(query.region && { region: query.region }) });
-  else {
-    const body = form(query);
-    for (const id of ids) body.append("answers", id);
-    options = { method: "POST", body };
-  }
-  return (await request(addressIn(collectionName(), "explain"), options)).json();
+function load(query, ids) {
+  const ofImage = () => jsonBody({ image_id: query.image, answers: ids, ...(query.region && { region: query.region }) });
+  return fetchJson(addressIn(collectionName(), "explain"), query.image ? ofImage() : formBody(query, { answers: ids }));
 }
 
 /** The explanation of a result; null if there is none. */
