@@ -68,6 +68,13 @@ export function install() {
 /** The element with this id. */
 export const byId = (id) => document.getElementById(id);
 
+/** Save a file {name, type} of a text or blob. */
+export function saveFile(name, type, content) {
+  const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(new Blob([content].flat(), { type })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // a browser has read it by then
+}
+
 /** Copy `text`; false if the browser does not allow it. */
 export async function copyText(text) {
   try {

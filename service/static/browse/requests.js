@@ -2,6 +2,7 @@
 
 import { addressIn, fetchJson, imageAddress, jsonBody, request, seriesImages } from "../api.js";
 import { state } from "../page_state.js";
+import { saveFile } from "../theme.js";
 
 export const MAX_SET = 10_000; // images of a request
 
@@ -41,20 +42,14 @@ export function searchAddress([first, ...others]) {
 
 const PAGE = 1000; // images of a request
 
-function save(blob, name) {
-  const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the download has begun by then
-}
-
 /** Save {ids} or {where, sort} as a csv table. */
 export async function saveTable(params) {
-  save(await table(params), "images.csv");
+  saveFile("images.csv", "text/csv", await table(params));
 }
 
 /** Save records as a JSON list. */
 export function saveRecords(records) {
-  save(new Blob([JSON.stringify(records, null, 1)], { type: "application/json" }), "images.json");
+  saveFile("images.json", "application/json", JSON.stringify(records, null, 1));
 }
 
 /** Save the records of all pages that load(cursor, limit) has; progress(count) is called for each. */
@@ -67,5 +62,5 @@ export async function saveAllRecords(load, progress) {
     progress(count);
     cursor = page.next;
   } while (cursor !== null);
-  save(new Blob(["[", ...parts, "]\n"], { type: "application/json" }), "images.json");
+  saveFile("images.json", "application/json", ["[", ...parts, "]\n"]);
 }

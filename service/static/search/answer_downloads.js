@@ -1,6 +1,7 @@
 // The results that are shown as files: csv, JSON, the UIDs of DICOM images, one HTML file with their pictures; and printed. Loaded when it is used.
 
 import { imageAddress } from "../api.js";
+import { saveFile } from "../theme.js";
 import { fixed, language, tr } from "../translate.js";
 import { captionOf } from "./query_viewer.js";
 import { collectionName, shownHits } from "./run.js";
@@ -100,15 +101,6 @@ ${items}
 }
 
 const MAX_SIDE = 384; // pixels of a picture in a sheet
-const RELEASE_MS = 60_000; // until when a browser has read the file
-
-function save(name, type, text) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), RELEASE_MS);
-}
 
 function dataUrl(source, width, height) {
   const scale = Math.min(1, MAX_SIDE / Math.max(width, height));
@@ -138,7 +130,7 @@ async function saveSheet(now) {
   const hits = shownHits(now);
   const query = { caption: captionOf(now.query), data: now.query.text ? null : await queryUrl(now) };
   const pictures = await Promise.all(hits.map((hit) => loadedUrl(hit.links.thumbnail)));
-  save("results.html", "text/html", renderSheet({ note: tr("Re-ranking: {method}", now.answer.rerank), query, results: hits, pictures }));
+  saveFile("results.html", "text/html", renderSheet({ note: tr("Re-ranking: {method}", now.answer.rerank), query, results: hits, pictures }));
 }
 
 async function printResults() {
@@ -152,7 +144,7 @@ async function printResults() {
 export const DOWNLOADS = {
   sheet: saveSheet,
   print: printResults,
-  csv: (now) => save("results.csv", "text/csv", toCsv(shownHits(now))),
-  json: (now) => save("results.json", "application/json", toJson(now.answer, shownHits(now))),
-  uids: (now) => save("dicom-uids.csv", "text/csv", toUids(shownHits(now))),
+  csv: (now) => saveFile("results.csv", "text/csv", toCsv(shownHits(now))),
+  json: (now) => saveFile("results.json", "application/json", toJson(now.answer, shownHits(now))),
+  uids: (now) => saveFile("dicom-uids.csv", "text/csv", toUids(shownHits(now))),
 };

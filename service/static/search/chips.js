@@ -1,5 +1,6 @@
 // Filters as chips with counts, the choice of one result per patient, and how large pictures are.
 
+import { toggle } from "../browse/conditions.js";
 import { callParts, state, update } from "../page_state.js";
 import { remember } from "../theme.js";
 import { number, tr } from "../translate.js";
@@ -10,10 +11,7 @@ import { ALL_IMAGES } from "./search_fields.js";
 const TICKS = 12; // values of a label that are listed
 const FEW = 6; // values that are shown at once
 
-const toggled = (condition) => {
-  const { where } = state.settings;
-  changeSettings({ where: where.includes(condition) ? where.filter((each) => each !== condition) : [...where, condition] });
-};
+const toggled = (condition) => changeSettings({ where: toggle(state.settings.where, condition) });
 
 /** The count of images with a condition, "" where it is not known. */
 function countOf(condition, { filters }) {

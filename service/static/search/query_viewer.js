@@ -6,6 +6,7 @@ import { callParts, state, update } from "../page_state.js";
 import { tr } from "../translate.js";
 import { EIGHT_BIT } from "../viewer/levels.js";
 import { seriesOf } from "../viewer/picture_source.js";
+import { regionParts } from "../viewer/place.js";
 import { openReading, resultOf } from "../viewer/reading.js";
 import { changePart, collectionName, mark, shownHits, startSearch } from "./run.js";
 
@@ -90,11 +91,6 @@ function noteWindow({ detail }) {
   const hasWindow = detail.picture && detail.picture.windowing !== EIGHT_BIT && WINDOWED.includes(answer?.query.format);
   const searchable = query.file && query.file === shownQuery?.file && !query.files && !facts.of_series && hasWindow;
   update({ otherWindow: searchable && String(detail.window) !== String(query.window ?? null) ? { window: detail.window } : null });
-}
-
-/** The region of a query in parts of its picture of a size {width, height}, null without one. */
-export function regionParts({ region } = {}, { width, height } = {}) {
-  return region && width ? { x: region[0] / width, y: region[1] / height, width: region[2] / width, height: region[3] / height } : null;
 }
 
 const showRegion = (viewer) => (viewer.region = regionParts(state.query ?? {}, viewer.picture?.size));

@@ -3,7 +3,7 @@
 import { request } from "../api.js";
 import { callParts, state, update } from "../page_state.js";
 import { Problem, withFileNames } from "../problems.js";
-import { asText, parse, without } from "../rounds.js";
+import { asText, judged, parse, without } from "../rounds.js";
 import { tr } from "../translate.js";
 import { addressFields, defaultSettings, queryOf, readAddress, searchedMarks, searchFields, settingsOf, writeAddress } from "./search_fields.js";
 import { sendSearch } from "./send_search.js";
@@ -125,11 +125,8 @@ function searchRound(rounds) {
 
 /** Mark a result as like the query (1) or not (-1); the same mark again takes it away. */
 export function mark(image, value) {
-  const marks = new Map(state.marks);
-  if (marks.get(image) === value) marks.delete(image);
-  else marks.set(image, value);
-  update({ marks });
-  callParts("judge", image, marks.get(image) ?? 0);
+  update({ marks: judged(state.marks, image, value) });
+  callParts("judge", image, state.marks.get(image) ?? 0);
   keepMarks();
 }
 

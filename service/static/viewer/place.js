@@ -51,3 +51,8 @@ export function moved(place, right, down) {
 export function actualScale(size, pane, ratio, aspect = 1) {
   return 1 / (layoutOf(size, pane, FITTED, { aspect }).sx * ratio);
 }
+
+/** The region of a query in parts of its picture of a size {width, height}, null without one. */
+export function regionParts({ region } = {}, { width, height } = {}) {
+  return region && width ? { x: region[0] / width, y: region[1] / height, width: region[2] / width, height: region[3] / height } : null;
+}

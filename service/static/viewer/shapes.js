@@ -4,6 +4,7 @@ import { fixed, tr } from "../translate.js";
 import { indexWithin } from "./groups.js";
 import { valuesOf } from "./levels.js";
 import { clamp, toPane } from "./place.js";
+import { live, nothing, render, svg } from "../vendor/lit.js";
 
 /** The length of a line {a, b} between two points of a picture: {pixels, mm}, mm null without a spacing {rows, columns}. */
 export function lengthOf({ a, b }, spacing) {
@@ -71,16 +72,8 @@ export function shifted(shape, [right, down], size, onlyEnd = false) {
   return both.every((point) => String(inside(point)) === String(point)) ? { ...shape, a: both[0], b: both[1] } : shape;
 }
 
-const SVG = "http://www.w3.org/2000/svg";
 const REACH = 14; // pixels of the screen around a point that is dragged
 const texts = new WeakMap(); // of shapes by the picture
-
-function node(name, attributes, text) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text) made.textContent = text;
-  return made;
-}
 
 /** The text of a shape in a picture, worked out once. */
 export function shapeText(shape, picture) {
@@ -92,21 +85,21 @@ export function shapeText(shape, picture) {
   return text;
 }
 
-function rectangle(layout, { x, y, width, height }, size) {
+function rectangle(kind, layout, { x, y, width, height }, size) {
   const [a, b] = [toPane(layout, [x * size.width, y * size.height]), toPane(layout, [(x + width) * size.width, (y + height) * size.height])];
-  return { x: Math.min(a[0], b[0]), y: a[1], width: Math.abs(b[0] - a[0]), height: b[1] - a[1] };
+  const [left, top, across, down] = [Math.min(a[0], b[0]), a[1], Math.abs(b[0] - a[0]), b[1] - a[1]];
+  const path = `M${left} ${top}V${top + down}H${left + across}V${top}Z`;
+  return { path, drawn: svg`<rect class=${kind} x=${left} y=${top} width=${across} height=${down}></rect>` };
 }
 
 function drawnShape(shape, layout, picture, isChosen) {
   const [a, b] = [toPane(layout, shape.a), toPane(layout, shape.b)];
   const { x, y, rx, ry } = axesOf({ a, b });
   const isEllipse = shape.kind === "ellipse";
-  const line = isEllipse ? node("ellipse", { cx: x, cy: y, rx, ry }) : node("line", { x1: a[0], y1: a[1], x2: b[0], y2: b[1] });
-  const ends = [a, b].map(([cx, cy]) => node("circle", { cx, cy, r: 4 }));
-  const text = node("text", { x: Math.max(a[0], b[0]) + 8, y: isEllipse ? y - ry - 6 : Math.max(a[1], b[1]) - 6 }, shapeText(shape, picture));
-  const group = node("g", { class: `viewer-shape${isChosen ? " chosen" : ""}` });
-  group.append(line, ...ends, text);
-  return group;
+  const [right, above] = [Math.max(a[0], b[0]) + 8, (isEllipse ? y - ry : Math.max(a[1], b[1])) - 6];
+  return svg`<g class=${`viewer-shape${isChosen ? " chosen" : ""}`}>
+    ${isEllipse ? svg`<ellipse cx=${x} cy=${y} rx=${rx} ry=${ry}></ellipse>` : svg`<line x1=${a[0]} y1=${a[1]} x2=${b[0]} y2=${b[1]}></line>`}
+    ${[a, b].map(([cx, cy]) => svg`<circle cx=${cx} cy=${cy} r="4"></circle>`)}<text x=${live(right)} y=${live(above)}>${shapeText(shape, picture)}</text></g>`;
 }
 
 /** Keep a text within the pane. */
@@ -119,21 +112,14 @@ function keepInside(text, pane) {
 /** Draw the shapes, the region and the frame of a viewer. */
 export function drawShapes(viewer) {
   const { drawing, picture, pane, region, marked, chosen } = viewer;
-  if (!picture) {
-    drawing.replaceChildren();
-    viewer.measured.textContent = "";
-    return;
-  }
-  const { layout, shapes } = viewer;
-  const drawn = shapes.map((shape) => drawnShape(shape, layout, picture, shape === chosen));
-  if (marked) drawn.push(node("rect", { class: "viewer-marked", ...rectangle(layout, marked, picture.size) }));
-  if (region) {
-    const inner = rectangle(layout, region, picture.size);
-    const { x, y, width, height } = inner;
-    const hole = `M0 0H${pane.width}V${pane.height}H0ZM${x} ${y}V${y + height}H${x + width}V${y}Z`;
-    drawn.push(node("path", { class: "viewer-shade", d: hole }), node("rect", { class: `viewer-region${chosen === "region" ? " chosen" : ""}`, ...inner }));
-  }
-  drawing.replaceChildren(...drawn);
+  const { layout, shapes } = picture ? viewer : { shapes: [] };
+  const frame = picture && marked && rectangle("viewer-marked", layout, marked, picture.size);
+  const inner = picture && region && rectangle(`viewer-region${chosen === "region" ? " chosen" : ""}`, layout, region, picture.size);
+  render([
+    shapes.map((shape) => drawnShape(shape, layout, picture, shape === chosen)),
+    frame ? frame.drawn : nothing,
+    inner ? svg`<path class="viewer-shade" d=${`M0 0H${pane.width}V${pane.height}H0Z${inner.path}`}></path>${inner.drawn}` : nothing,
+  ], drawing);
   for (const text of drawing.querySelectorAll("text")) keepInside(text, pane);
   const spoken = shapes.map((shape) => shapeText(shape, picture)).join("; ");
   if (viewer.measured.textContent !== spoken) viewer.measured.textContent = spoken;

@@ -5,9 +5,9 @@ import { state, update } from "../page_state.js";
 import { remember } from "../theme.js";
 import { fixed, tr, trn } from "../translate.js";
 import { html, nothing, ref } from "../vendor/lit.js";
+import { openPictures } from "../viewer/large.js";
 import { answer, changeWindow, giveGrade, hold, isPairs, pause, secondsOf, showError, undo, writeSeverity } from "./judging.js";
-import { openPictures } from "./large_pictures.js";
-import { addressOf, facts, sliceOf } from "./study_facts.js";
+import { addressOf, facts, sliceOf, sourceOf } from "./study_facts.js";
 
 const RATE_WINDOW = 20; // judgements that the rate is averaged over
 
@@ -80,7 +80,7 @@ function cover({ paused, cover: over }) {
 
 function openReference(position) {
   hold(true);
-  openPictures(facts.references.map(({ image, caption }) => [{ id: image, caption }]), position).then(() => hold(false));
+  openPictures(facts.references.map(({ image, caption }) => [{ source: sourceOf(image), caption }]), position).then(() => hold(false));
 }
 
 export function switchReferences() {

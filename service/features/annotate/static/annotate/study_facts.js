@@ -21,6 +21,9 @@ const apiAddress = (path, parameters = {}) => addressOf(path, { study_id: facts.
 /** The picture of an image, as a slice of a viewer. */
 export const sliceOf = (id, parameters = {}) => ({ address: apiAddress(`/annotate/images/${id}/picture`, parameters) });
 
+/** The picture of an image, as the source of a viewer. */
+export const sourceOf = (id) => ({ kind: "address", ...sliceOf(id) });
+
 export const load = (path, parameters) => fetchJson(apiAddress(path, parameters));
 
 export const send = (path, body) => fetchJson(apiAddress(path), jsonBody(body));

@@ -4,17 +4,10 @@ import { fetchJson, jsonBody, request } from "../api.js";
 import { card, neighbour, titleOf } from "../card.js";
 import { attempt, changeAndRead, problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
+import { judged } from "../rounds.js";
 import { apiAddress, changeForm, deleteButton, lookCloser, savedFacts, searchAddress } from "../saved/own.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-
-/** The judgements with one more; the same one again takes it back. */
-export function judged(marks, id, value) {
-  const changed = new Map(marks);
-  if (!value || changed.get(id) === value) changed.delete(id);
-  else changed.set(id, value);
-  return changed;
-}
 
 /** Belongs, does not, open: what a tap on the picture goes through. */
 export const stepped = (marks, id) => judged(marks, id, { 1: -1, "-1": 0 }[marks.get(id)] ?? 1);

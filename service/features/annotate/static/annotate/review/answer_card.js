@@ -3,8 +3,8 @@
 import { picture } from "../../card.js";
 import { fixed, language, number, tr, trn } from "../../translate.js";
 import { html, nothing } from "../../vendor/lit.js";
-import { openPictures } from "../large_pictures.js";
-import { facts, sliceOf } from "../study_facts.js";
+import { openPictures } from "../../viewer/large.js";
+import { facts, sliceOf, sourceOf } from "../study_facts.js";
 
 const PAIR = { first: tr("Left more severe"), second: tr("Right more severe"), alike: tr("Equal"), skip: tr("Skipped") };
 
@@ -44,7 +44,7 @@ const timeOf = ({ at }) => new Date(at).toLocaleString(language, { dateStyle: "m
 
 function pictures(answer) {
   const views = answer.kind === "pair" ? [[answer.first, tr("Left image"), "first"], [answer.second, tr("Right image"), "second"]] : [[answer.image, tr("Image"), ""]];
-  const open = () => openPictures([views.map(([id, caption]) => ({ id, caption }))]);
+  const open = () => openPictures([views.map(([id, caption]) => ({ source: sourceOf(id), caption }))]);
   return html`<div class="small-pictures">${views.map(([id, caption, side]) => html`<button class=${answer.decision === side ? "film chosen" : "film"} type="button" aria-label=${caption} @click=${open}>${picture(sliceOf(id, { side: SIDE }).address)}</button>`)}</div>`;
 }
 
