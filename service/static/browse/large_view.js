@@ -80,6 +80,6 @@ export function largeView({ large }) {
       <div class="buttons">${large?.item ? html`${step(-1, "←", tr("Previous image"))}${step(1, "→", tr("Next image"))}` : nothing}
         ${item ? html`<a class="button small primary" href=${searchAddress([item.image_id])}>${tr("Search with this image")}</a>` : nothing}
         <button class="button small" type="button" @click=${closed}>${tr("Close")}</button></div></header>
-    <cbir-viewer id="large-viewer" tools="window zoom measure" wheel-zooms .label=${title} .source=${live(large?.source ?? null)}
+    <cbir-viewer id="large-viewer" tools="window zoom measure" wheel-zooms label=${title} .source=${live(large?.source ?? null)}
       @cbir-slice=${({ detail }) => state.large && update({ large: { ...state.large, index: detail.index } })}></cbir-viewer></dialog>`;
 }

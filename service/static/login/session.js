@@ -74,11 +74,7 @@ function sendWithProgress(address, { method, headers, body, signal }, onProgress
   });
 }
 
-/** Headers of a response, but those of the coding, which the browser has undone. */
-function headersOf(sent) {
-  const lines = sent.getAllResponseHeaders().trim().split(/[\r\n]+/).map((line) => line.split(/: (.*)/s));
-  return lines.filter(([name]) => name && !["content-encoding", "content-length"].includes(name.toLowerCase())).map(([name, value]) => [name, value ?? ""]);
-}
+const headersOf = (sent) => sent.getAllResponseHeaders().trim().split(/[\r\n]+/).filter(Boolean).map((line) => line.split(/: ?(.*)/s, 2));
 
 /** What proves that a request comes from `page`; undefined without a login. */
 const csrfOf = (page) => page.querySelector('meta[name="csrf"]')?.content;

@@ -10,24 +10,15 @@ const [DATABASE, STORE, KEY] = ["cbir", "kept", "query"];
 /** Whether the one who is logged in wants it; a browser may have several users. */
 export const isOn = () => remembered(CHOICE) === state.facts.caller;
 
-function opened() {
-  return new Promise((resolve, reject) => {
-    const request = indexedDB.open(DATABASE, 1);
-    request.addEventListener("upgradeneeded", () => request.result.createObjectStore(STORE));
-    request.addEventListener("success", () => resolve(request.result));
-    request.addEventListener("error", () => reject(request.error));
-  });
-}
+const settled = (request) => new Promise((resolve, reject) => Object.assign(request, { onsuccess: () => resolve(request.result), onerror: () => reject(request.error) }));
 
 /** Do one thing with the store; nothing where storage is disabled or full. */
 async function withStore(mode, act) {
   try {
-    const database = await opened();
-    const request = act(database.transaction(STORE, mode).objectStore(STORE));
-    return await new Promise((resolve, reject) => {
-      request.addEventListener("success", () => resolve(request.result));
-      request.addEventListener("error", () => reject(request.error));
-    }).finally(() => database.close());
+    const opening = indexedDB.open(DATABASE, 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore(STORE);
+    const database = await settled(opening);
+    return await settled(act(database.transaction(STORE, mode).objectStore(STORE))).finally(() => database.close());
   } catch {
     return undefined;
   }

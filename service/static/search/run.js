@@ -195,21 +195,28 @@ export function shownHits({ answer, settings, members, facts }, list = settings.
   return hits.flatMap((hit) => [hit, ...(members.get(hit.image_id)?.members ?? [])]);
 }
 
-/** Go to another collection with the query, if it is a file or words. */
-export async function changeCollection(name) {
+/** Read what the service says of a collection; null if it does not, which is shown, or if something else was asked for meanwhile. */
+async function factsFor(collection) {
   const signal = restart();
   try {
-    const facts = await loadFacts(name, signal);
-    if (signal.aborted) return;
-    const { query } = state;
-    const kept = query?.image ? null : query;
-    update({ ...begun(kept), facts, settings: { ...defaultSettings(facts), k: state.settings.k }, answer: null, problem: null, busy: null });
-    callParts("answer", null);
-    history.pushState(entryOf(kept), "", addressOf(kept));
-    run();
+    const facts = await loadFacts(collection, signal);
+    return signal.aborted ? null : facts;
   } catch (error) {
-    if (error.name !== "AbortError") showError(error);
+    if (!signal.aborted) showError(error);
+    return null;
   }
+}
+
+/** Go to another collection with the query, if it is a file or words. */
+export async function changeCollection(name) {
+  const facts = await factsFor(name);
+  if (!facts) return;
+  const { query } = state;
+  const kept = query?.image ? null : query;
+  update({ ...begun(kept), facts, settings: { ...defaultSettings(facts), k: state.settings.k }, answer: null, problem: null, busy: null });
+  callParts("answer", null);
+  history.pushState(entryOf(kept), "", addressOf(kept));
+  run();
 }
 
 async function loadFacts(collection, signal) {
@@ -233,15 +240,9 @@ export async function openAddress() {
   const params = readAddress();
   const collection = params.collection ?? usualCollection();
   if (collection !== collectionName()) {
-    const signal = restart();
-    try {
-      const facts = await loadFacts(collection, signal);
-      if (signal.aborted) return;
-      update({ facts });
-    } catch (error) {
-      if (!signal.aborted) showError(error);
-      return;
-    }
+    const facts = await factsFor(collection);
+    if (!facts) return;
+    update({ facts });
   }
   const ofEntry = history.state?.loaded === LOADED ? queries[history.state.file] : null;
   const query = queryOf(params) ?? ofEntry ?? null;

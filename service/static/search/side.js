@@ -10,54 +10,38 @@ import { changePart, changeSettings, isStale, shownHits, startAgain } from "./ru
 
 const USUAL_KEY = "label";
 const PERSON_KEYS = ["age", "sex", "series_description"];
+const FINDING = ""; // in place of a label key
 const MOST_VALUES = 7; // more are one part, "other values"
-
-/** The label keys of results, "label" first, then the most frequent; those of persons, which say nothing of a picture, last. */
-export function labelKeys(results) {
-  const counts = new Map();
-  for (const { labels } of results) {
-    for (const key of Object.keys(labels)) counts.set(key, (counts.get(key) ?? 0) + 1);
-  }
-  const order = ([a, countOfA], [b, countOfB]) =>
-    (b === USUAL_KEY) - (a === USUAL_KEY) || PERSON_KEYS.includes(a) - PERSON_KEYS.includes(b) || countOfB - countOfA;
-  return [...counts].sort(order).map(([key]) => key);
-}
-
-/**
- * The values of a label among results as {value, count, share}, the most frequent first.
- * value is null for other values together, and undefined for results without the label.
- */
-export function shares(results, key) {
-  const counts = new Map();
-  for (const { labels } of results) {
-    const value = Object.hasOwn(labels, key) ? labels[key] : undefined; // a key may be "constructor"
-    counts.set(value, (counts.get(value) ?? 0) + 1);
-  }
-  const missing = counts.get(undefined);
-  counts.delete(undefined);
-  const sorted = [...counts].sort((a, b) => b[1] - a[1]);
-  const others = sorted.splice(MOST_VALUES).reduce((sum, [, count]) => sum + count, 0);
-  if (others) sorted.push([null, others]);
-  if (missing) sorted.push([undefined, missing]);
-  return sorted.map(([value, count]) => ({ value, count, share: count / results.length }));
-}
-
 const FAMILIAR = 0.2; // likeness of four in five images of a collection
 const UNUSUAL = 0.05;
-const FINDING = ""; // in place of a label key
 
-/** The keys whose shares may be shown, the finding of the cards first. */
-export function shareKeys(results) {
-  return [...(results.some(({ card }) => card?.finding) ? [FINDING] : []), ...labelKeys(results)];
+/** [value, count] of the different values of a list. */
+function counted(values) {
+  const counts = new Map();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return [...counts];
 }
 
-/** The parts {name, count, share, rest} of a key among results, the most frequent first. */
+/** The keys whose shares may be shown: the finding of the cards, "label", the most frequent; those of persons, which say nothing of a picture, last. */
+export function shareKeys(results) {
+  const order = ([a, countOfA], [b, countOfB]) =>
+    (b === USUAL_KEY) - (a === USUAL_KEY) || PERSON_KEYS.includes(a) - PERSON_KEYS.includes(b) || countOfB - countOfA;
+  const keys = counted(results.flatMap(({ labels }) => Object.keys(labels))).sort(order).map(([key]) => key);
+  return results.some(({ card }) => card?.finding) ? [FINDING, ...keys] : keys;
+}
+
+/** The parts {name, count, rest} of a key among results, the most frequent first; rest: other values together, or results without one. */
 export function shareParts(results, key) {
-  const named = key === FINDING ? results.map((hit) => ({ labels: hit.card?.finding ? { [key]: titleOf(hit) } : {} })) : results;
-  return shares(named, key).map(({ value, count, share }) => ({
-    name: value === undefined ? (key ? tr("without {key}", { key }) : tr("without a finding")) : value === null ? tr("other values") : value,
-    ...{ count, share, rest: value === undefined || value === null },
-  }));
+  const findingOf = (hit) => (hit.card?.finding ? titleOf(hit) : undefined);
+  const labelOf = ({ labels }) => (Object.hasOwn(labels, key) ? labels[key] : undefined); // a key may be "constructor"
+  const counts = counted(results.map(key === FINDING ? findingOf : labelOf));
+  const sorted = counts.filter(([value]) => value !== undefined).sort((a, b) => b[1] - a[1]);
+  const parts = sorted.splice(0, MOST_VALUES).map(([name, count]) => ({ name, count, rest: false }));
+  const [others, known] = [sorted, parts].map((list) => list.reduce((sum, each) => sum + (each.count ?? each[1]), 0));
+  if (others) parts.push({ name: tr("other values"), count: others, rest: true });
+  const missing = results.length - known - others;
+  if (missing) parts.push({ name: key ? tr("without {key}", { key }) : tr("without a finding"), count: missing, rest: true });
+  return parts;
 }
 
 /** How like the collection a query is {title, level}: level is "usual", "unusual" or "outlier"; null if that is not known. */

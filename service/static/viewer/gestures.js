@@ -10,11 +10,44 @@ const LEAST_DRAG = 4; // pixels of the screen; less is a click
 const LEAST_REGION = 8; // pixels of the picture
 const SWIPE = 14; // pixels of a finger for a slice
 
+/**
+ * Follow the pointers that are pressed on an element. begin(event), and pinch() for two: what is dragged, {move(event, before, after),
+ * end(event), cancel()}, or null; before, after: the middle {x, y} of the pointers, and the distance `spread` of two, 0 for one. isOn(): whether to.
+ */
+export function followPointers(element, { begin, pinch, isOn = () => true }) {
+  const pointers = new Map(); // {x, y} by id
+  let drag = null;
+  const note = ({ pointerId, clientX, clientY }) => pointers.set(pointerId, { x: clientX, y: clientY });
+  const grip = () => {
+    const [a, b = a] = [...pointers.values()];
+    return { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, spread: Math.hypot(a.x - b.x, a.y - b.y) };
+  };
+  element.addEventListener("pointerdown", (event) => {
+    if (pointers.size === 2 || !isOn()) return;
+    note(event);
+    drag?.cancel?.();
+    drag = pointers.size === 2 ? pinch() : begin(event);
+    if (drag) element.setPointerCapture(event.pointerId);
+    else pointers.delete(event.pointerId);
+  });
+  element.addEventListener("pointermove", (event) => {
+    if (!pointers.has(event.pointerId)) return;
+    const before = grip();
+    note(event);
+    if (isOn()) drag.move(event, before, grip());
+  });
+  for (const name of ["pointerup", "pointercancel"]) {
+    element.addEventListener(name, (event) => {
+      if (!pointers.delete(event.pointerId)) return;
+      drag[name === "pointerup" && isOn() ? "end" : "cancel"]?.(event);
+      drag = pointers.size ? pinch() : null; // by the other finger
+    });
+  }
+}
+
 /** Connect the stage of a viewer. */
 export function installGestures(viewer) {
   const { stage } = viewer;
-  const pointers = new Map(); // {x, y} by id
-  let drag = null; // move(event), end(event) of what is dragged
   let turned = 0;
 
   const placeOf = ({ clientX, clientY }) => {
@@ -28,40 +61,12 @@ export function installGestures(viewer) {
 
   stage.addEventListener("contextmenu", (event) => viewer.picture && event.preventDefault());
   stage.addEventListener("dblclick", () => viewer.tool !== "measure" && viewer.reset());
-  stage.addEventListener("pointerdown", (event) => {
-    if (!viewer.picture) return;
-    pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
-    viewer.strip.close();
-    if (pointers.size === 2) {
-      drag?.cancel?.();
-      drag = pinch();
-    } else if (pointers.size === 1) drag = begin(event);
-    if (drag) stage.setPointerCapture(event.pointerId);
-    if (event.button !== 0) event.preventDefault(); // of scrolling by the middle button
-    stage.focus({ preventScroll: true });
-  });
-  stage.addEventListener("pointermove", (event) => {
-    if (!pointers.has(event.pointerId)) return;
-    const before = grip();
-    pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
-    if (viewer.picture) drag?.move(event, before, grip());
-  });
-  for (const name of ["pointerup", "pointercancel"]) {
-    stage.addEventListener(name, (event) => {
-      if (!pointers.delete(event.pointerId)) return;
-      if (name === "pointerup" && viewer.picture) drag?.end?.(event);
-      else drag?.cancel?.();
-      drag = null;
-    });
-  }
-
-  /** The middle of the pressed pointers, and the distance between two of them, 0 for a single one. */
-  function grip() {
-    const [a, b = a] = [...pointers.values()];
-    return { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, spread: Math.hypot(a.x - b.x, a.y - b.y) };
-  }
+  followPointers(stage, { begin, pinch, isOn: () => Boolean(viewer.picture) });
 
   function begin(event) {
+    viewer.strip.close();
+    if (event.button !== 0) event.preventDefault(); // of scrolling by the middle button
+    stage.focus({ preventScroll: true });
     if (event.button === 2) return window(event);
     if (event.button === 1 || event.shiftKey) return pan();
     const isFinger = event.pointerType !== "mouse";

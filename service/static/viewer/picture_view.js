@@ -62,18 +62,6 @@ export class PictureView extends HTMLElement {
     return (this.getAttribute("tools") ?? "").split(" ").filter(Boolean);
   }
 
-  set tools(names) {
-    this.setAttribute("tools", names.join(" "));
-  }
-
-  get label() {
-    return this.getAttribute("label") ?? "";
-  }
-
-  set label(text) {
-    this.setAttribute("label", text);
-  }
-
   get scale() {
     return this.place.scale;
   }
@@ -244,8 +232,9 @@ export class PictureView extends HTMLElement {
 
   /** Name the picture for screen readers. */
   describe() {
-    this.stage.setAttribute("aria-label", [this.label || tr("Picture"), this.counter.textContent].filter(Boolean).join(", "));
-    this.slider.setAttribute("aria-label", [tr("Slice"), this.label].filter(Boolean).join(": "));
+    const label = this.getAttribute("label");
+    this.stage.setAttribute("aria-label", [label || tr("Picture"), this.counter.textContent].filter(Boolean).join(", "));
+    this.slider.setAttribute("aria-label", [tr("Slice"), label].filter(Boolean).join(": "));
   }
 
   static {

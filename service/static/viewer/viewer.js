@@ -7,7 +7,6 @@
 //              {kind: "address", address}                 a picture of another server, which takes ?window=CENTER,WIDTH
 //              each may have a window [center, width] to begin with. null: nothing. A source with the same pictures only moves to its index. position_mm: along the normal of the
 //              parallel slices `stack`; valued: known to have values of 16 bits; word: "Slice" if absent.
-//   tools      ["window", "zoom", "measure", "region"] or some of these, on the picture; attribute tools="window zoom"; none if absent
 //   tool       the one that the left button and a finger have; "zoom" at first
 //   linked     name of a group, or "": its viewers move slices (by mm from where they were linked; by parts of the stack where
 //              positions are unknown: linkedBy is "mm", "fraction" or null), windows and zooms together
@@ -17,7 +16,7 @@
 //   window     [center, width] in the values of the picture (HU for CT, else 0 to 255), null for that of the file
 //   inverted, flipped    true or false
 //   overlay    a canvas drawn over the picture, stretched to it, or null; overlayOpacity from 0 to 1
-//   label      name for screen readers; attribute label="..."
+//   Attributes tools="window zoom measure region", or some of these, on the picture; label="...": name for screen readers.
 //   Attribute keyless: keys are the page's own.
 //   Attribute wheel-zooms: the wheel zooms a picture that is no stack (else the page scrolls).
 //   Read only: index, start (that of the source), count, slice (of source.slices, that is shown), picture {size, spacing {rows, columns}, modality, unit, frames,
@@ -50,7 +49,7 @@ export class CbirViewer extends PictureView {
   #source = null;
   #linked = "";
   #valued = false; // whether the last picture had values, so that those of the next slice are asked for at once
-  #load = latest(() => this.#show());
+  load = latest(() => this.#show()); // the slice that is wanted, in the window of now
 
   connectedCallback() {
     super.connectedCallback();
@@ -75,10 +74,10 @@ export class CbirViewer extends PictureView {
     Object.assign(this, { slices, index, start: index, shownIndex: -1, word: source?.word ?? tr("Slice") });
     this.empty(source?.window);
     this.#valued = false;
-    this.#load = latest(() => this.#show()); // not after a slow one of the source before
+    this.load = latest(() => this.#show()); // not after a slow one of the source before
     this.link();
     this.redraw();
-    if (slices.length) this.#load();
+    if (slices.length) this.load();
   }
 
   /** The picture that is shown is one of a stack, now that its slices are known: what the user has done to it stays. */
@@ -87,7 +86,7 @@ export class CbirViewer extends PictureView {
     this.link();
     this.describe();
     this.redraw();
-    this.#load();
+    this.load();
   }
 
   get count() {
@@ -134,12 +133,7 @@ export class CbirViewer extends PictureView {
     if (index === this.index || !this.count) return;
     this.index = index;
     this.byUser = byUser;
-    this.#load();
-  }
-
-  /** Load the slice that is wanted, in the window of now, and show it. */
-  load() {
-    this.#load();
+    this.load();
   }
 
   async #show() {
@@ -162,7 +156,7 @@ export class CbirViewer extends PictureView {
       this.#fail(error, index);
     }
     if (isCurrent() && this.index === index) for (const each of slicesAhead(this.slices, index)) loadPicture(each, { valued: this.#valued }).catch(() => {});
-    if (isCurrent() && this.index !== index) this.#load();
+    if (isCurrent() && this.index !== index) this.load();
   }
 
   #display(picture, index) {

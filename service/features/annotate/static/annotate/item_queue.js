@@ -79,23 +79,16 @@ async function sourceOf(id, from) {
   return { kind: "address", ...slice, window: tidy(window) };
 }
 
-/** The sources of an item's pictures, if these are loaded already. */
-export const loadedSources = (item) => (item.chosen === chosen ? item.loaded : null);
-
-/** Load the pictures of an item; resolves with their sources. */
+/** Load the pictures of an item; resolves with their sources, which `item.loaded` has from then on. */
 export function loadSources(item) {
-  if (item.loading && item.chosen === chosen) return item.loading;
-  return Promise.all(item.ids.map((id) => sourceOf(id, chosen)));
+  if (!item.loading || item.chosen !== chosen) {
+    const loading = Promise.all(item.ids.map((id) => sourceOf(id, chosen)));
+    const isLatest = () => item.loading === loading;
+    Object.assign(item, { chosen, loading, loaded: null });
+    loading.then((loaded) => isLatest() && (item.loaded = loaded), () => isLatest() && (item.loading = null)); // tried again when it is shown
+  }
+  return item.loading;
 }
 
 /** Load the pictures of the next items. */
-export function preload(items) {
-  for (const item of items.slice(0, PRELOADED)) {
-    if (item.loading && item.chosen === chosen) continue;
-    Object.assign(item, { loading: null, loaded: null });
-    const loading = loadSources(item);
-    Object.assign(item, { loading, chosen });
-    const isLatest = () => item.loading === loading;
-    loading.then((loaded) => isLatest() && (item.loaded = loaded), () => isLatest() && (item.loading = null)); // tried again when it is shown
-  }
-}
+export const preload = (items) => items.slice(0, PRELOADED).forEach(loadSources);

@@ -4,7 +4,7 @@ import { state, update } from "../page_state.js";
 import { Stopwatch } from "../study/reading.js";
 import { byId } from "../theme.js";
 import { tr } from "../translate.js";
-import { chooseWindow, ItemQueue, keyOf, loadedSources, loadSources, preload, TASKS } from "./item_queue.js";
+import { chooseWindow, ItemQueue, keyOf, loadSources, preload, TASKS } from "./item_queue.js";
 import { Outbox } from "./outbox.js";
 import { facts, load, problemOf, remedyOf, send, signed } from "./study_facts.js";
 
@@ -142,17 +142,16 @@ function emptyCover(progress) {
 async function show() {
   const item = queue.current;
   watch.pause();
-  let sources = loadedSources(item);
-  if (!sources) {
-    update({ ready: false, cover: state.item ? state.cover : WAITING });
-    try {
-      sources = await loadSources(item);
-    } catch (error) {
-      if (item === queue.current) fail(item, error);
-      return;
-    }
-    if (item !== queue.current) return;
+  const loading = loadSources(item);
+  if (!item.loaded) update({ ready: false, cover: state.item ? state.cover : WAITING });
+  let sources = item.loaded;
+  try {
+    sources ??= await loading;
+  } catch (error) {
+    if (item === queue.current) fail(item, error);
+    return;
   }
+  if (item !== queue.current) return;
   update({ item, sources, ready: true, cover: null });
   watch.restart();
   tick();
