@@ -194,7 +194,7 @@ function keyOfPicture(viewer, key, shiftKey) {
   else if (key === "Enter" && ["measure", "region"].includes(viewer.tool)) beginShape(viewer);
   else if (key === "Delete" && viewer.shapes.length) viewer.shapes = viewer.shapes.slice(0, -1);
   else return false;
-  viewer.strip.draw();
+  viewer.redraw();
   return true;
 }
 

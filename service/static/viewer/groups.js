@@ -97,9 +97,7 @@ export function followSlice(viewer, move) {
 export function shareWindow(viewer) {
   for (const other of othersOf(viewer, "window")) {
     const shared = other.picture && viewer.picture ? windowInStep(viewer.window, viewer.picture, other.picture) : undefined;
-    if (shared === undefined) continue;
-    other.window = shared;
-    other.strip.draw();
+    if (shared !== undefined) other.window = shared;
   }
 }
 

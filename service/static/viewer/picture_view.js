@@ -49,13 +49,10 @@ export class PictureView extends HTMLElement {
     const parts = { stage: "stage", drawing: "stage svg", note: "note", windowed: "window", counter: "counter", slider: "slider", measured: "measured" };
     for (const [name, part] of Object.entries(parts)) this[name] = this.querySelector(`.viewer-${part}`);
     installGestures(this);
-    this.strip.draw();
-    this.describe();
   }
 
-  attributeChangedCallback(name) {
-    if (name === "tools") this.strip?.draw();
-    else if (this.stage) this.describe();
+  attributeChangedCallback() {
+    this.redraw();
   }
 
   get tools() {
@@ -114,7 +111,6 @@ export class PictureView extends HTMLElement {
     this.window = window;
     this.dispatch("window", { window: this.window, picture: this.picture });
     groups.shareWindow(this);
-    this.strip.draw();
   }
 
   // Zoom
@@ -138,7 +134,6 @@ export class PictureView extends HTMLElement {
   placeAt(place) {
     for (const each of [this, ...groups.othersOf(this, "zoom")]) {
       each.place = place;
-      each.strip.draw();
       each.redraw();
     }
     this.dispatch("zoom", { scale: place.scale });
@@ -227,11 +222,7 @@ export class PictureView extends HTMLElement {
     this.windowed.textContent = hasWindow ? `C ${round(this.shownWindow[0])} · W ${round(this.shownWindow[1])}` : "";
     this.dataset.tool = this.tools.includes(this.tool) ? this.tool : "zoom";
     this.classList.toggle("scrolls", count > 1 || this.scale > 1 || !["zoom"].includes(this.dataset.tool));
-    this.describe();
-  }
-
-  /** Name the picture for screen readers. */
-  describe() {
+    this.strip.draw();
     const label = this.getAttribute("label");
     this.stage.setAttribute("aria-label", [label || tr("Picture"), this.counter.textContent].filter(Boolean).join(", "));
     this.slider.setAttribute("aria-label", [tr("Slice"), label].filter(Boolean).join(": "));

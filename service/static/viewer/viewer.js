@@ -84,7 +84,6 @@ export class CbirViewer extends PictureView {
   #widen(slices, index) {
     Object.assign(this, { slices, index, start: index, shownIndex: index, word: this.#source.word ?? tr("Slice") });
     this.link();
-    this.describe();
     this.redraw();
     this.load();
   }
@@ -171,7 +170,6 @@ export class CbirViewer extends PictureView {
     }
     this.say("");
     if (isFirst) groups.takeOver(this);
-    this.strip?.draw();
     this.redraw();
     if (isFirst) this.dispatch("ready", { picture });
     if (isOther) this.dispatch("slice", { index: this.shownIndex, count: this.count, slice: this.slice, byUser: !isFirst && Boolean(this.byUser) });

@@ -1,6 +1,6 @@
 // The way from results to their places on the map.
 
-import { mapAddress } from "./map/matching.js";
+import { mapAddress } from "./map/groups.js";
 import { addPart } from "./page_state.js";
 import { collectionName, shownHits } from "./search/run.js";
 import { tr } from "./translate.js";

@@ -4,8 +4,7 @@ import { state, update } from "../page_state.js";
 import { Stopwatch } from "../study/reading.js";
 import { byId } from "../theme.js";
 import { tr } from "../translate.js";
-import { chooseWindow, ItemQueue, keyOf, loadSources, preload, TASKS } from "./item_queue.js";
-import { Outbox } from "./outbox.js";
+import { chooseWindow, ItemQueue, keyOf, loadSources, Outbox, preload, TASKS } from "./item_queue.js";
 import { facts, load, problemOf, remedyOf, send, signed } from "./study_facts.js";
 
 const BATCH = 8; // items per request

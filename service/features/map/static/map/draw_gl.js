@@ -1,7 +1,7 @@
 // Draws the points with WebGL, or as squares on a plain canvas in browsers without it.
 
-import { toPixels } from "./camera.js";
 import { PALE } from "./groups.js";
+import { toPixels } from "./map_view.js";
 
 const SMALL = 7; // pixels; smaller points have no rim, which would be most of them
 

@@ -9,9 +9,8 @@ import { addPart, state, subscribe, update } from "../page_state.js";
 import { remember, remembered } from "../theme.js";
 import { number, tr, trn } from "../translate.js";
 import { html, nothing, ref, render, svg } from "../vendor/lit.js";
-import { groupImages, stylePoints } from "./groups.js";
+import { groupImages, readArea, stylePoints, writeArea } from "./groups.js";
 import { MapView } from "./map_view.js";
-import { readArea, writeArea } from "./matching.js";
 import { connectPointer } from "./pointer.js";
 import { chosenPoints, imagesIn, labelsOf, loadPoints, ofSamePoints, placesOf, points, watch } from "./points.js";
 

@@ -1,7 +1,7 @@
 // The points of the map, as the service has them, and which of them the page shows.
 
 import { load } from "../browse/requests.js";
-import { counted, meeting, MOST_HITS, ordered, readArea } from "./matching.js";
+import { counted, meeting, MOST_HITS, ordered, readArea } from "./groups.js";
 
 const CELLS = 256; // of a side
 
