@@ -1,7 +1,8 @@
 // The login of a page: proves its requests, and goes on with a new login when one has ended.
 
+import { ask } from "../dialog.js";
 import { tr } from "../translate.js";
-import { html, nothing, render } from "../vendor/lit.js";
+import { html, nothing } from "../vendor/lit.js";
 
 const DONE = "/login/done"; // the page after a login
 
@@ -86,7 +87,7 @@ const pageOf = async (response) => new DOMParser().parseFromString(await respons
 const loadCsrf = async () => csrfOf(await pageOf(await fetch(DONE)));
 
 /** Ask the user to log in, by a dialog that is loaded when it is needed. */
-const askToLogIn = async () => (await import("./login_dialog.js")).askToLogIn({ html, nothing, render, tr, DONE, pageOf, csrfOf, loadCsrf });
+const askToLogIn = async () => (await import("./login_dialog.js")).askToLogIn({ ask, html, nothing, tr, DONE, pageOf, csrfOf, loadCsrf });
 
 /** The session of this page. */
 export const session = new Session(csrfOf(document), loadCsrf, askToLogIn);

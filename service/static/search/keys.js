@@ -1,10 +1,11 @@
 // Single keys as shortcuts, and going through the results by arrow keys.
 
 import { neighbour } from "../card.js";
-import { callParts, state, update } from "../page_state.js";
+import { ask } from "../dialog.js";
+import { callParts, state } from "../page_state.js";
 import { byId, remember, remembered, switchColours } from "../theme.js";
 import { tr } from "../translate.js";
-import { html, ref } from "../vendor/lit.js";
+import { html } from "../vendor/lit.js";
 import { queryViewer } from "./query_viewer.js";
 import { changeView, isStale, mark, refine, searchWith, shownHits } from "./run.js";
 
@@ -24,7 +25,7 @@ const actions = () => ({
   b: () => history.state?.round && history.back(),
   e: () => byId("expert").click(),
   l: switchColours,
-  "?": () => update({ help: true }),
+  "?": showHelp,
   ...(state.expert && { 1: () => changeView("before"), 2: () => changeView("after"), 3: () => changeView("both"), r: () => byId("rerank")?.focus(), k: () => byId("k")?.focus() }),
   ...Object.assign({}, ...callParts("keys")),
 });
@@ -74,20 +75,16 @@ const KEYS = () => [
   ["?", tr("This list")],
 ];
 
-/** The list of keys. */
-export function helpDialog({ help }) {
-  const show = (dialog) => dialog && help && !dialog.open && dialog.showModal();
+/** Show the list of keys. */
+function showHelp() {
   const rows = [...KEYS(), ...callParts("keyWords").flat()];
-  return html`<dialog class="help" id="help" aria-labelledby="help-title" @close=${() => update({ help: false })} ${ref(show)}>
-    <h2 id="help-title">${tr("Keyboard shortcuts")}</h2>
-    <dl>${rows.map(([keys, words]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${words}</dd></div>`)}</dl>
-    <label class="check" for="single-keys"><input type="checkbox" id="single-keys" ?checked=${remembered(CHOICE) !== "off"} @change=${({ target }) => remember(CHOICE, target.checked ? "on" : "off")} /> ${tr("Use single keys as shortcuts")}</label>
-    <form method="dialog"><button class="button primary" id="helped">${tr("Close")}</button></form>
-  </dialog>`;
+  const body = html`<dl>${rows.map(([keys, words]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${words}</dd></div>`)}</dl>
+    <label class="check" for="single-keys"><input type="checkbox" id="single-keys" ?checked=${remembered(CHOICE) !== "off"} @change=${({ target }) => remember(CHOICE, target.checked ? "on" : "off")} /> ${tr("Use single keys as shortcuts")}</label>`;
+  ask({ id: "help", title: tr("Keyboard shortcuts"), body, confirm: tr("Close"), cancel: "", act: () => {} });
 }
 
 /** Connect the keys. */
 export function install() {
   document.addEventListener("keydown", press);
-  byId("keys-help").addEventListener("click", () => update({ help: true }));
+  byId("keys-help").addEventListener("click", showHelp);
 }

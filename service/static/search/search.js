@@ -93,7 +93,6 @@ subscribe((now) => {
   boxed = now.query;
   render(side(now), byId("side"));
   render(found(now), byId("found"));
-  render(keys.helpDialog(now), byId("over"));
   keep();
   if (now.answer && now.painted !== now.answer) requestAnimationFrame(() => requestAnimationFrame(() => update({ painted: now.answer })));
 });
