@@ -6,7 +6,6 @@ const csrf = document.querySelector('meta[name="csrf"]')?.content; // absent wit
 const root = document.documentElement;
 let question = null; // of the operation that is about to be sent
 
-/** Let Swagger UI follow the theme of the pages. */
 function followTheme() {
   root.classList.toggle("dark-mode", root.dataset.theme !== "light");
 }
@@ -35,7 +34,6 @@ function describeExample(field, example) {
   field.description = `${field.description ?? ""}\n\nExample: \`${typeof example === "string" ? example : JSON.stringify(example)}\``;
 }
 
-/** Remember the question of the operation that is about to be sent. */
 function noteQuestion(original) {
   return (request) => {
     question = request.operation.get("x-confirm");

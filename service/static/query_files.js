@@ -10,7 +10,7 @@ const DIRECTORY = "1.2.840.10008.1.3.10"; // SOP class of a DICOMDIR
 const MAX_EXAMPLES = 20; // as in the API
 
 /** Check that a file can be sent; raises Problem. */
-export function checkSize(file, maxBytes) {
+function checkSize(file, maxBytes) {
   if (file.size > maxBytes) {
     throw new Problem(
       tr("The file is too large"),

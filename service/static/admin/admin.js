@@ -32,7 +32,6 @@ async function repeat(refresh, seconds) {
   setTimeout(() => repeat(refresh, seconds), next * 1000);
 }
 
-/** Load a list of the state. */
 const refreshList = (name, path = `admin/${name}`) => async () => update({ [name]: (await load(path)).items });
 const refreshTokens = refreshList("tokens");
 
@@ -41,7 +40,6 @@ async function refreshJobs() {
   return state.jobs.some(isActive) ? ACTIVE_SECONDS : undefined;
 }
 
-/** Post, and show what it has changed. */
 const change = (path, refresh) => post(path).then(refresh);
 
 const actions = {

@@ -24,10 +24,10 @@ export function duration(seconds) {
 }
 
 /** A point in time, or `absent` for null. */
-export const time = (iso, absent = "–") => (iso ? new Date(iso).toLocaleString(language, { dateStyle: "short", timeStyle: "short" }) : absent);
+const time = (iso, absent = "–") => (iso ? new Date(iso).toLocaleString(language, { dateStyle: "short", timeStyle: "short" }) : absent);
 
 /** A name of the service as the beginning of a line. */
-export const capitalised = (name) => name[0].toUpperCase() + name.slice(1);
+const capitalised = (name) => name[0].toUpperCase() + name.slice(1);
 
 /** The tokens that a token has made, those that they have made, and so on, from a list with the newest first. */
 export function madeBy(tokens, id) {
@@ -178,7 +178,6 @@ function settings({ settings: items, defaultSettings }) {
 
 const SECTIONS = { health, collections, jobs, tokens, requests, settings };
 
-/** The page for a state. */
 export function page(now) {
   const section = ([name, body]) => html`<section aria-labelledby=${`${name}-title`}><h2 id=${`${name}-title`}>${capitalised(name)}</h2>${body(now)}</section>`;
   return html`<nav class="sections" aria-label="Sections">${Object.keys(SECTIONS).map((name) => html`<a href=${`#${name}-title`}>${capitalised(name)}</a>`)}<a href="/docs">API</a></nav>

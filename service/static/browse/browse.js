@@ -33,7 +33,7 @@ function choices(key, answer, where) {
 }
 
 /** A part for each label key of the collection. */
-export function facets({ keys, opened, values, where }) {
+function facets({ keys, opened, values, where }) {
   const part = ({ key, values: count }) => html`<details class="facet" data-key=${key} .open=${opened.has(key)} @toggle=${({ target }) => target.open !== opened.has(key) && openFacet(key, target.open)}>
     <summary>${key}<span class="count">${number(count)}</span></summary>
     <div class="values" role="group" aria-label=${key}>${opened.has(key) && values.has(key) ? choices(key, values.get(key), where) : nothing}</div></details>`;

@@ -119,7 +119,6 @@ function key(event) {
   reveal();
 }
 
-/** Scroll until the active tile is in sight. */
 function reveal() {
   const { columns, rowHeight } = layout();
   const top = grid().getBoundingClientRect().top + Math.floor(state.active / columns) * rowHeight;

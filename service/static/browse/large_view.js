@@ -69,7 +69,6 @@ function closed() {
   if (large?.uids) change({ study: "", series: "" });
 }
 
-/** The dialog for a state. */
 export function largeView({ large }) {
   const item = large?.items[large.index];
   const title = !item ? "" : large.item ? titleOf(large.item) : trn("{count} slice", "{count} slices", large.items.length);

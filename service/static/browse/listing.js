@@ -101,7 +101,6 @@ export async function count(anew = false) {
   });
 }
 
-/** Load the values of a label. */
 async function fill(key) {
   const { where, part, signal } = state;
   const [beside, limit] = [conditions.conditionsBeside(where, key), state.limits.get(key) ?? FIRST];
@@ -119,7 +118,6 @@ export function openFacet(key, isOpen, limit = 0) {
   if (isOpen) attempt(() => fill(key));
 }
 
-/** Load the next images. */
 export async function more() {
   const { pages } = state;
   await pages.more().catch((error) => {
@@ -128,7 +126,6 @@ export async function more() {
   if (pages === state.pages) update({ busy: false });
 }
 
-/** Load the next studies or series. */
 export async function moreCards() {
   const { view, where, cards, signal } = state;
   const { items, next } = await load("series", { level: view, where, limit: SERIES, cursor: cards?.next }, signal);

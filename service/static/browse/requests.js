@@ -14,7 +14,6 @@ export const load = async (path, fields, signal, body) => (await send(path, fiel
 /** Load all images of a study, or of one of its series, in their order. */
 export const slices = (uids) => seriesImages(state.facts.collection, uids);
 
-/** Load the record of an image. */
 export const record = (id) => fetchJson(imageAddress(state.facts.collection, id, "", { cards: true }));
 
 /** Load the images with these ids; with what cards show, if `cards` is true. */
@@ -28,11 +27,10 @@ async function sendParts(path, method, { ids, ...fields }) {
 /** Set labels of images; null removes one. */
 export const setLabels = (ids, labels) => sendParts("images", "PATCH", { ids, labels });
 
-/** Delete images. */
 export const deleteImages = (ids) => sendParts("images/delete", "POST", { ids });
 
 /** Load a csv table {ids} or {where, sort} of images as a Blob. */
-export const table = async (params) => (await send("images/export", {}, jsonBody(params))).blob();
+const table = async (params) => (await send("images/export", {}, jsonBody(params))).blob();
 
 /** The address of the search page with images: the first is the query, the others are judged relevant. */
 export function searchAddress([first, ...others]) {

@@ -80,7 +80,6 @@ async function askDelete() {
   });
 }
 
-/** Count again, and tell features, that images have changed. */
 async function changed(done) {
   update({ done });
   callParts("changed");

@@ -22,7 +22,6 @@ export class Session {
     this.#ask = ask;
   }
 
-  /** Headers that prove a request. */
   get headers() {
     return this.#csrf ? { "X-CSRF-Token": this.#csrf } : {};
   }

@@ -83,7 +83,6 @@ function size({ small }) {
   return html`<span class="sizes"><button class="sign" type="button" aria-pressed=${String(!small)} title=${tr("Large pictures")} aria-label=${tr("Large pictures")} @click=${() => choose(false)}>▦</button><button class="sign" type="button" aria-pressed=${String(Boolean(small))} title=${tr("Small pictures")} aria-label=${tr("Small pictures")} @click=${() => choose(true)}>▩</button></span>`;
 }
 
-/** The row above the results. */
 export function chips(now) {
   const { answer, settings, facts } = now;
   const count = answer?.results.length ?? 0;
@@ -130,7 +129,7 @@ function methodFields({ facts, settings }) {
 }
 
 /** {up, down, new} of the results against their ranks without re-ranking. */
-export function moves(results) {
+function moves(results) {
   const counts = { up: 0, down: 0, new: 0 };
   for (const { rank, rank_before: before } of results) {
     if (before === null || before === undefined) counts.new += 1;
@@ -148,7 +147,6 @@ function summary({ answer }) {
     ${rerank.notes.length ? html`<ul class="notes" id="notes">${rerank.notes.map((note) => html`<li>${note}</li>`)}</ul>` : nothing}`;
 }
 
-/** The panel above the results. */
 export function expertPanel(now) {
   const { answer, settings } = now;
   return html`<div class="expert" id="expert-panel" role="group" aria-label="Expert">
@@ -159,7 +157,7 @@ export function expertPanel(now) {
 }
 
 /** The number of decimals, from 3 to 7, at which most scores of a list differ. */
-export function decimalsFor(scores) {
+function decimalsFor(scores) {
   for (let digits = 3; digits < 7; digits += 1) {
     if (new Set(scores.map((score) => score.toFixed(digits))).size > scores.length / 2) return digits;
   }
@@ -167,7 +165,7 @@ export function decimalsFor(scores) {
 }
 
 /** How a result moved: {sign, words} against its rank without re-ranking, of which `depth` are known. */
-export function moveOf({ rank, rank_before: before }, depth) {
+function moveOf({ rank, rank_before: before }, depth) {
   if (before === null || before === undefined) return { sign: "new", words: `from beyond rank ${depth}` };
   if (before === rank) return { sign: "=", words: "not moved" };
   return before > rank ? { sign: `▲${before - rank}`, words: `up ${before - rank}, from rank ${before}` } : { sign: `▼${rank - before}`, words: `down ${rank - before}, from rank ${before}` };

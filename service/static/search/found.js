@@ -18,7 +18,7 @@ function round(changed, index) {
 }
 
 /** The bar for a state; nothing without marks. */
-export function markBar(now) {
+function markBar(now) {
   const { marks, rounds } = now;
   if (!marks.size && !rounds.length) return nothing;
   const liked = [...marks.values()].filter((value) => value > 0).length;
@@ -37,7 +37,6 @@ const FIRST = 48; // cards of the first paint; more than a screen shows
 const actionsOf = (list) => ({ open: (hit) => openComparison(hit, shownHits(state, list)), mark: (hit, value) => mark(hit.image_id, value), search: (hit) => searchWith(hit.image_id) });
 const ACTIONS = { before: actionsOf("before"), after: actionsOf("after") };
 
-/** A button that shows more of the group of a hit. */
 function more(hit, { members }) {
   const left = (members.get(hit.image_id)?.group ?? hit.group)?.more;
   if (!left) return nothing;
@@ -65,7 +64,6 @@ function grid(now, list, title) {
     <ol class=${`grid${now.small ? " small" : ""}`} role="list" aria-label=${title}>${repeat(drawn, ({ image_id, site }) => `${site ?? ""}/${image_id}`, (hit) => result(hit, now, list))}</ol></div>`;
 }
 
-/** The lists that are shown. */
 function lists(now) {
   const { answer, settings, busy } = now;
   if (!answer) return nothing;
@@ -133,7 +131,7 @@ function stackOf({ dicom }) {
 }
 
 /** The slice of a drag: the whole width of a card goes through the whole series. */
-export const sliceAt = (start, dragged, width, count) => Math.min(Math.max(start + Math.round((dragged / width) * (count - 1)), 0), count - 1);
+const sliceAt = (start, dragged, width, count) => Math.min(Math.max(start + Math.round((dragged / width) * (count - 1)), 0), count - 1);
 
 function beginScrub(event) {
   const film = event.target.closest("[data-stack]");
@@ -154,7 +152,6 @@ async function scrub(event) {
   if (slice.id !== shown) update({ slices: new Map(state.slices).set(current.hit.image_id, slice) });
 }
 
-/** Connect the cards below an element. */
 export function installScrubbing(area) {
   let suppress = false;
   area.addEventListener("pointerdown", (event) => {

@@ -75,7 +75,6 @@ const KEYS = () => [
   ["?", tr("This list")],
 ];
 
-/** Show the list of keys. */
 function showHelp() {
   const rows = [...KEYS(), ...callParts("keyWords").flat()];
   const body = html`<dl>${rows.map(([keys, words]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${words}</dd></div>`)}</dl>
@@ -83,7 +82,6 @@ function showHelp() {
   ask({ id: "help", title: tr("Keyboard shortcuts"), body, confirm: tr("Close"), cancel: "", act: () => {} });
 }
 
-/** Connect the keys. */
 export function install() {
   document.addEventListener("keydown", press);
   byId("keys-help").addEventListener("click", showHelp);

@@ -25,7 +25,7 @@ async function walk(entry, files) {
 }
 
 /** The files of a drop; to be called in its event, since the transfer is empty later. Raises Problem. */
-export function droppedFiles(transfer) {
+function droppedFiles(transfer) {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
   const plain = [...transfer.files];
   if (!entries.some((entry) => entry.isDirectory)) return Promise.resolve(plain);
@@ -39,7 +39,7 @@ export function droppedFiles(transfer) {
 let reading = 0; // the latest choice of files; earlier ones that are still read do not matter
 
 /** Search with files of the user, or say why not. */
-export async function openFiles(promised) {
+async function openFiles(promised) {
   const number = ++reading;
   try {
     const files = [...(await promised)].filter(({ name }) => !name.startsWith("."));
@@ -59,7 +59,6 @@ async function openImage({ collection, id }) {
   if (!collection || collection === collectionName()) startSearch({ image: id });
 }
 
-/** Search with an image in the middle of the study of a UID. */
 async function openUid(uid) {
   const { items } = await fetchJson(addressIn(collectionName(), "images", { study: uid, sort: "slices", limit: 1000 }));
   if (items.length) return startSearch({ image: items[items.length >> 1].image_id });

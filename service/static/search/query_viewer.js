@@ -23,7 +23,7 @@ async function noteKind(file) {
 }
 
 /** The query as the source of a viewer; null for words and whole series. */
-export function sourceOf({ image, file, frame, slices, slice, places, files, series, window }) {
+function sourceOf({ image, file, frame, slices, slice, places, files, series, window }) {
   const collection = collectionName();
   if (image) return { kind: "image", collection, id: image, window };
   if (!file || series) return null;

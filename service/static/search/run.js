@@ -57,7 +57,7 @@ export function entryOf(query) {
 const begun = (query) => ({ query, marks: new Map(), rounds: [], sheet: false, otherWindow: null });
 
 /** Put the rounds and marks into the entry of the history that is shown. */
-export function keepMarks() {
+function keepMarks() {
   history.replaceState({ ...history.state, rounds: state.rounds, marks: asText(state.marks) }, "", addressOf(state.query));
 }
 

@@ -17,7 +17,7 @@ const CHOICE = "keep-query";
 const [DATABASE, STORE, KEY] = ["cbir", "kept", "query"];
 
 /** Whether the one who is logged in wants it; a browser may have several users. */
-export const isKeeping = () => remembered(CHOICE) === state.facts.caller;
+const isKeeping = () => remembered(CHOICE) === state.facts.caller;
 
 const settledRequest = (request) => new Promise((resolve, reject) => Object.assign(request, { onsuccess: () => resolve(request.result), onerror: () => reject(request.error) }));
 
@@ -36,7 +36,7 @@ async function withStore(mode, act) {
 const forget = () => withStore("readwrite", (store) => store.delete(KEY));
 
 /** Turn it on or off; what was kept, by whomever, is forgotten. */
-export async function chooseKeeping(on) {
+async function chooseKeeping(on) {
   remember(CHOICE, on ? state.facts.caller : "");
   await forget();
   kept = null;
@@ -46,7 +46,7 @@ export async function chooseKeeping(on) {
 let kept = null; // what was written last
 
 /** Keep the query, its collection, and the marks of now. */
-export function keep() {
+function keep() {
   const { query, marks, rounds, facts } = state;
   if (!isKeeping() || (kept?.query === query && kept.marks === marks && kept.rounds === rounds)) return;
   const before = kept;
@@ -56,7 +56,7 @@ export function keep() {
 }
 
 /** What was kept of a collection, to start with: {query, marks, rounds}; null if there is nothing. */
-export async function restored(collection) {
+async function restored(collection) {
   const found = isKeeping() ? await withStore("readonly", (store) => store.get(KEY)) : null;
   return found?.collection === collection ? { query: found.query, marks: parse(found.marks), rounds: found.rounds } : null;
 }

@@ -20,7 +20,6 @@ function textOf([name, value]) {
 
 const upload = (query, fields) => formBody(query, Object.fromEntries(Object.entries(fields).map(textOf)));
 
-/** The names in `include` for a query whose file is sent. */
 async function includedOf(query, fields) {
   if (fields.federated || fields.same_patient || fields.anywhere) return fields.include;
   const isShown = query.region || (await isShownByBrowser(query.file));

@@ -76,8 +76,7 @@ async function copyLink({ query }) {
   update({ notice: query.image ? said : `${said} ${tr("It has the settings, but not your image or words.")}` });
 }
 
-/** The items of the menu. */
-export function items(now) {
+function items(now) {
   const item = (name, title, action) => html`<button type="button" data-save=${name} @click=${action}>${title}</button>`;
   const download = (name, title) => item(name, title, async () => (await import("./answer_downloads.js")).DOWNLOADS[name](now));
   return [

@@ -45,7 +45,6 @@ export function followPointers(element, { begin, pinch, isOn = () => true }) {
   }
 }
 
-/** Connect the stage of a viewer. */
 export function installGestures(viewer) {
   const { stage } = viewer;
   let turned = 0;
@@ -198,7 +197,6 @@ function keyOfPicture(viewer, key, shiftKey) {
   return true;
 }
 
-/** Begin a shape or a region in the middle of the picture. */
 function beginShape(viewer) {
   if (viewer.tool === "region") return viewer.beginRegion();
   const { width, height } = viewer.picture.size;

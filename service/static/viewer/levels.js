@@ -84,7 +84,6 @@ export class Film {
     this.canvas.setAttribute("aria-hidden", "true");
   }
 
-  /** Forget what is painted. */
   clear() {
     this.#painted = {};
     this.#sheet.width = this.#sheet.height = 0;
@@ -137,7 +136,7 @@ export class Film {
 }
 
 /** The RGBA bytes of a bitmap. */
-export function bytesOf(bitmap, { width, height }) {
+function bytesOf(bitmap, { width, height }) {
   const context = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
   context.drawImage(bitmap, 0, 0);
   return context.getImageData(0, 0, width, height).data;

@@ -86,7 +86,7 @@ async function rendering(slice, window) {
 }
 
 /** A picture of the facts and bytes of an answer with `pixels`. */
-export function pictureOf(facts, buffer) {
+function pictureOf(facts, buffer) {
   const window = facts.window && [facts.window.center, facts.window.width];
   return {
     size: { width: facts.image_width, height: facts.image_height },

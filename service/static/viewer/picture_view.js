@@ -73,7 +73,6 @@ export class PictureView extends HTMLElement {
     this.redraw();
   }
 
-  /** Show words in place of a picture. */
   say(text) {
     if (this.note) this.note.textContent = text;
   }
@@ -159,7 +158,6 @@ export class PictureView extends HTMLElement {
 
   // Region
 
-  /** Select a region in parts of the picture, as the user. */
   selectRegion(region) {
     this.region = region;
     this.dispatch("region", region);
@@ -197,7 +195,6 @@ export class PictureView extends HTMLElement {
 
   // Drawing
 
-  /** Draw again before the next frame of the screen. */
   redraw() {
     if (this.#scheduled || !this.stage) return;
     this.#scheduled = true;

@@ -30,7 +30,7 @@ export function toPicture({ left, top, sx, sy, width, flipped }, [x, y]) {
 }
 
 /** A place whose picture covers the pane as far as it is larger than it. */
-export function within({ scale, x, y }) {
+function within({ scale, x, y }) {
   const edge = Math.max(scale - 1, 0) / 2;
   return { scale, x: clamp(x, -edge, edge), y: clamp(y, -edge, edge) };
 }

@@ -16,7 +16,7 @@ const TITLES = { image_id: tr("Image"), format: tr("Format"), frame: tr("Frame")
 const pair = (name, value) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
 
 /** The labels and facts of a record. */
-export function metadataOf(record) {
+function metadataOf(record) {
   const { labels, links, width, height, burned_in: hasText } = record;
   return html`${Object.entries(labels).map(([key, value]) => pair(key, value))}
     ${Object.entries(TITLES).map(([name, title]) => (record[name] ? pair(title, record[name]) : nothing))}
@@ -26,7 +26,7 @@ export function metadataOf(record) {
 }
 
 /** Why there is no record. */
-export function metadataFailed(error) {
+function metadataFailed(error) {
   if (!(error instanceof Problem)) throw error;
   return pair(error.title, error.message);
 }
@@ -165,7 +165,6 @@ class ReadingView {
     callParts("reading", this);
   }
 
-  /** Show one or three results beside the query. */
   setCount(count) {
     remember(STORAGE_KEY, String(count));
     this.count = count;

@@ -7,13 +7,13 @@ import { clamp, toPane } from "./place.js";
 import { live, nothing, render, svg } from "../vendor/lit.js";
 
 /** The length of a line {a, b} between two points of a picture: {pixels, mm}, mm null without a spacing {rows, columns}. */
-export function lengthOf({ a, b }, spacing) {
+function lengthOf({ a, b }, spacing) {
   const [right, down] = [b[0] - a[0], b[1] - a[1]];
   return { pixels: Math.hypot(right, down), mm: spacing ? Math.hypot(right * spacing.columns, down * spacing.rows) : null };
 }
 
 /** The middle and half axes of the ellipse in the rectangle with corners a and b. */
-export function axesOf({ a, b }) {
+function axesOf({ a, b }) {
   return { x: (a[0] + b[0]) / 2, y: (a[1] + b[1]) / 2, rx: Math.abs(b[0] - a[0]) / 2, ry: Math.abs(b[1] - a[1]) / 2 };
 }
 
@@ -61,7 +61,7 @@ export function ellipseText(shape, { spacing, unit, values, factor }) {
 }
 
 /** What a shape {kind, a, b} measures in a picture. */
-export const textOf = (shape, picture) => (shape.kind === "ellipse" ? ellipseText(shape, picture) : lengthText(shape, picture.spacing));
+const textOf = (shape, picture) => (shape.kind === "ellipse" ? ellipseText(shape, picture) : lengthText(shape, picture.spacing));
 
 /** A shape moved by a step in pixels, or with only its second point moved, within a picture of `size`. */
 export function shifted(shape, [right, down], size, onlyEnd = false) {
@@ -76,7 +76,7 @@ const REACH = 14; // pixels of the screen around a point that is dragged
 const texts = new WeakMap(); // of shapes by the picture
 
 /** The text of a shape in a picture, worked out once. */
-export function shapeText(shape, picture) {
+function shapeText(shape, picture) {
   const known = texts.get(shape);
   if (known?.picture === picture) return known.text;
   // What the service has rendered in a window has no values to measure.
@@ -102,7 +102,6 @@ function drawnShape(shape, layout, picture, isChosen) {
     ${[a, b].map(([cx, cy]) => svg`<circle cx=${cx} cy=${cy} r="4"></circle>`)}<text x=${live(right)} y=${live(above)}>${shapeText(shape, picture)}</text></g>`;
 }
 
-/** Keep a text within the pane. */
 function keepInside(text, pane) {
   const { x, width, y } = text.getBBox();
   if (x + width > pane.width) text.setAttribute("x", Math.max(4, pane.width - width - 4));

@@ -114,7 +114,6 @@ export class CbirViewer extends PictureView {
     return groups.linkedBy(this);
   }
 
-  /** Link the group at the slices that its viewers show now. */
   link() {
     groups.linkHere(this);
   }

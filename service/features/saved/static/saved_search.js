@@ -98,7 +98,6 @@ function content() {
   return toContent({ query, params, answer: { rerank: settings.view === "before" ? { method: "none" } : answer.rerank, results }, rounds, marks: asText(marks) });
 }
 
-/** Save the case, and say where it is. */
 async function save(asked) {
   const fields = { title: asked.get("title"), note: asked.get("note"), shared: asked.has("shared"), ...content() };
   const options = state.query.file ? formBody({ file: state.query.file }, { case: JSON.stringify(fields) }) : jsonBody(fields);

@@ -43,7 +43,7 @@ async function loadOfFile({ target }) {
 }
 
 /** How long before the query's study another one was made. */
-export function timeOf(days) {
+function timeOf(days) {
   if (days === undefined) return "";
   if (days === null) return tr("Time unknown");
   if (days === 0) return tr("On the same day");
@@ -58,7 +58,6 @@ function study({ days_before: days, same_view: sameView, compare, images }) {
     <ul class="strip" role="list" aria-label=${facts || tr("Same patient")}>${hits.map((image) => html`<li>${card(image, { href: addressOf({ image: image.image_id }), actions })}</li>`)}</ul>`;
 }
 
-/** The panel below the query. */
 function panels({ priors, query }) {
   if (!priors || priors.query !== query) return nothing;
   const { studies, total } = priors;

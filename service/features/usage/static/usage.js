@@ -41,10 +41,8 @@ let timer = 0;
 
 const isOn = () => Boolean(state.facts.parts.usage?.log);
 
-/** Headers of a search. */
 const searchHeaders = () => (isOn() ? { [HEADER]: "log" } : {});
 
-/** Remember the id of a search that came with its answer. */
 function receive(answer, response) {
   const id = response.headers.get(HEADER);
   if (id) ids.set(answer, id);
@@ -89,7 +87,6 @@ function choose(value) {
   add("useful", "", useful);
 }
 
-/** The question whether the results are useful. */
 function panels({ facts, useful, answer: shown }) {
   if (!isOn() || !shown || !shownSearch) return nothing;
   const button = (value, words) => html`<button class="link" type="button" data-useful=${value} aria-pressed=${String(useful === value)} @click=${() => choose(value)}>${useful === value ? "● " : ""}${words}</button>`;
@@ -97,7 +94,6 @@ function panels({ facts, useful, answer: shown }) {
     <p class="hint">${tr("This service logs which results are opened and judged, not by whom.")}${facts.parts.usage.vectors ? ` ${tr("Of images that you send it keeps computed values, without the picture.")}` : ""}</p></div>`;
 }
 
-/** Connect the end of the page. */
 function install() {
   addEventListener("pagehide", flush);
   document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && flush());

@@ -39,7 +39,7 @@ function agreementText({ people, pairs, alpha }) {
 }
 
 /** What is judged, how fast, and what is learnt from it. */
-export function standing(now) {
+function standing(now) {
   const { progress, agreement, unsent, written } = now;
   const [value, max] = !progress ? [0, 1] : isPairs ? [progress.done, progress.of] : [progress.graded_by_you, progress.images];
   return html`<section class="standing" aria-label=${tr("Progress")}>
@@ -141,7 +141,6 @@ function tools(now) {
   </div></div>`;
 }
 
-/** The page for a state. */
 export function desk(now) {
   const [first = "", second = ""] = now.item?.ids ?? [];
   const isCovered = now.paused || now.cover !== null;

@@ -20,7 +20,6 @@ export class ItemQueue {
     this.following.push(...items.filter((item) => !seen.has(keyOf(item)) && !this.answered.has(keyOf(item))));
   }
 
-  /** Go on to the next item and return it; null if there is none. */
   advance() {
     this.current = this.following.shift() ?? null;
     return this.current;
@@ -90,7 +89,6 @@ export function loadSources(item) {
   return item.loading;
 }
 
-/** Load the pictures of the next items. */
 export const preload = (items) => items.slice(0, PRELOADED).forEach(loadSources);
 
 const MIN_WAIT = 300; // ms
@@ -114,12 +112,10 @@ export class Outbox {
     this.flush();
   }
 
-  /** The bodies of the unsent requests. */
   get bodies() {
     return this.items.map((item) => item.body);
   }
 
-  /** Queue a request and start sending. */
   add(address, body) {
     this.count += 1;
     const position = `${Date.now()}-${String(this.count).padStart(6, "0")}`;

@@ -215,7 +215,6 @@ export function undo() {
   show();
 }
 
-/** Pause, or go on. */
 export function pause(paused = true) {
   if (paused === state.paused) return;
   update({ paused });

@@ -15,18 +15,18 @@ function image({ id, caption = "", kind = "" }) {
 }
 
 /** A finding: pictures {id, caption, kind} below a title, with what can be done about it. */
-export function finding(title, images, { below = nothing, kind = "", isFocusable = false } = {}) {
+function finding(title, images, { below = nothing, kind = "", isFocusable = false } = {}) {
   return html`<article class=${`finding ${kind}`} tabindex=${isFocusable ? 0 : nothing} aria-label=${title}><strong>${title}</strong><ul class="strip" role="list">${images.map(image)}</ul>${below}</article>`;
 }
 
 /** A table; cells are texts or templates. */
-export function table(heads, lines) {
+function table(heads, lines) {
   return html`<div class="wide"><table><thead><tr>${heads.map((text) => html`<th scope="col">${text}</th>`)}</tr></thead>
     <tbody>${lines.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
 /** A horizontal bar of this share of the widest. */
-export const bar = (share) => html`<div class="bar-cell"><span .style=${`width: ${Math.max(100 * share, 0.5)}%`}></span></div>`;
+const bar = (share) => html`<div class="bar-cell"><span .style=${`width: ${Math.max(100 * share, 0.5)}%`}></span></div>`;
 
 const NEIGHBOURS = 3;
 
@@ -65,7 +65,7 @@ function suspect(key, item, { corrected, decided }) {
 }
 
 /** The suspects of a label key for a state. */
-export const suspects = ({ key, items }, now) => html`<div class="findings" @keydown=${onKey}>${items.map((item) => suspect(key, item, now))}</div>`;
+const suspects = ({ key, items }, now) => html`<div class="findings" @keydown=${onKey}>${items.map((item) => suspect(key, item, now))}</div>`;
 
 const PERCENT = { style: "percent", maximumFractionDigits: 2 };
 const MEMBERS = 12; // pictures of a group

@@ -21,7 +21,7 @@ const REASONS = {
 const addressOf = (part = "", fields = {}) => addressIn(state.facts.in_links, `quarantine${part}`, fields);
 
 /** Load the first images, or those after a cursor. */
-export const loadQuarantine = (cursor = "") =>
+const loadQuarantine = (cursor = "") =>
   attempt(async () => {
     const { items, next } = await fetchJson(addressOf("", { cursor }));
     update({ quarantined: { items: cursor ? [...state.quarantined.items, ...items] : items, next } });
@@ -41,8 +41,7 @@ function entry(item) {
   return html`<li>${card({ ...item, card: { finding }, links: { thumbnail: addressOf(`/${encodeURIComponent(item.image_id)}/thumbnail`) } }, { href: nothing, below })}</li>`;
 }
 
-/** The tab of a state. */
-export function drawQuarantine({ quarantined }) {
+function drawQuarantine({ quarantined }) {
   const { items, next } = quarantined ?? { items: [], next: null };
   return html`<p class="hint">The intake check keeps these images out: no search finds them until they are released.</p>
     <p role="status">${quarantined ? trn("{count} image", "{count} images", items.length) : ""}</p>
@@ -120,7 +119,7 @@ function head({ running, audit, changed, isRead, busy }) {
 /** All tabs of a state: findings of the audit, and the  */
 const tabsOf = (now) => [
   ...(now.audit ? findings(now) : [{ name: "audit", title: "Audit", show: () => nothing }]),
-  ...(facts.may_release ? [{ name: "quarantine", title: "Quarantine", show: draw }] : []),
+  ...(facts.may_release ? [{ name: "quarantine", title: "Quarantine", show: drawQuarantine }] : []),
 ];
 
 function draw(now) {
@@ -135,7 +134,7 @@ function draw(now) {
 
 function openTab() {
   update({ tab: location.hash.slice(1) });
-  if (state.tab === "quarantine" && facts.may_release && !state.quarantined) load();
+  if (state.tab === "quarantine" && facts.may_release && !state.quarantined) loadQuarantine();
 }
 
 subscribe((now) => render(draw(now), main));

@@ -68,7 +68,6 @@ function hide() {
   shownOn = null;
 }
 
-/** Turn explanations on or off. */
 function toggle() {
   isOn = !isOn;
   remember(STORAGE_KEY, isOn ? "on" : "off");
@@ -116,17 +115,14 @@ function readingExtras(view) {
 
 // On the page
 
-/** The button below the query. */
 const actions = (now) => (isExplained(now) ? html`<button class="button" type="button" id="explain" aria-pressed=${String(isOn)} @click=${toggle}>${tr("Why similar")}</button>` : nothing);
 
-/** What to do, and what it shows. */
 function panels(now) {
   if (!isOn || !isExplained(now) || !now.answer) return nothing;
   const words = kind(now) === "places" ? tr("Point at a result: places in colour match between it and the query, yellow best.") : tr("Point at a result: the bars show what its distance consists of, the lines the strongest edges.");
   return html`<p class="hint" id="explain-hint">${words} ${tr("It shows what the search compares, and is no diagnosis.")}</p>`;
 }
 
-/** Connect the cards. */
 function install() {
   const area = document.getElementById("found");
   const cardAt = ({ target }) => target.closest("#columns .grid > li")?.querySelector(".card") ?? null;

@@ -47,7 +47,7 @@ export function strongestEdges(edges) {
 }
 
 /** Paint a map in a range of matches over a whole canvas. */
-export function paintHeat(canvas, map, range) {
+function paintHeat(canvas, map, range) {
   const small = document.createElement("canvas");
   [small.width, small.height] = [map[0].length, map.length];
   small.getContext("2d").putImageData(new ImageData(heatPixels(map, range), small.width, small.height), 0, 0);
@@ -58,7 +58,7 @@ export function paintHeat(canvas, map, range) {
 }
 
 /** Paint a line in the direction of the strongest edges of each part of an image; a ring for those of no direction. */
-export function paintEdges(canvas, edges) {
+function paintEdges(canvas, edges) {
   const context = canvas.getContext("2d");
   const [width, height] = [canvas.width / edges[0].length, canvas.height / edges.length];
   context.clearRect(0, 0, canvas.width, canvas.height);

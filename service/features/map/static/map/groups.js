@@ -29,7 +29,7 @@ export function mapAddress({ collection, image, hits }) {
 
 const COMPARISONS = { ">=": (a, b) => a >= b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, "<": (a, b) => a < b };
 
-export const isNumber = (text) => text.trim() !== "" && Number.isFinite(Number(text));
+const isNumber = (text) => text.trim() !== "" && Number.isFinite(Number(text));
 
 /** The tests of conditions: [[key, (value) => true if it fits]]; the value is undefined for images without the label. */
 function testsOf(where) {

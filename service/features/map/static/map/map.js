@@ -32,13 +32,11 @@ const theme = () => (document.documentElement.dataset.theme === "light" ? "light
 
 const keysOf = ({ keys }) => (keys?.items ?? []).filter(({ values, images }) => values > 1 && values < images).map(({ key }) => key);
 
-/** The label that colours the map. */
 function keyOf(now) {
   const keys = keysOf(now);
   return [now.others.key, now.map.key, remembered("map-key"), "label", keys[0]].find((key) => key === "" || keys.includes(key)) ?? "";
 }
 
-/** Show the panel, and load its map. */
 async function open() {
   put({ shown: true, phase: state.map.phase ?? "loading" });
   try {
@@ -133,7 +131,6 @@ function connect(overlay) {
 
 // The panel
 
-/** The name of a group as a person reads it. */
 function groupName(group) {
   if (group.name === null) return tr("Without this label");
   return group.more ? trn("{count} rarer value", "{count} rarer values", group.more) : group.name;

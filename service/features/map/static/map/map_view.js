@@ -21,7 +21,6 @@ export function toPlace(camera, size, px, py) {
   return [camera.x + (px - size.width / 2) / camera.scale, camera.y - (py - size.height / 2) / camera.scale];
 }
 
-/** Move by pixels; the centre stays on the map. */
 export function moved(camera, dx, dy) {
   return { ...camera, x: limited(camera.x - dx / camera.scale, -1, 1), y: limited(camera.y + dy / camera.scale, -1, 1) };
 }
@@ -47,7 +46,7 @@ function limited(value, low, high) {
   return Math.min(Math.max(value, low), high);
 }
 
-export const MARGIN = 0.25; // on each side, as a share of what is in sight; as in map.css
+const MARGIN = 0.25; // on each side, as a share of what is in sight; as in map.css
 const MOST = 1.5; // times larger or smaller than drawn
 
 /** The size of the picture for a size in sight. */
@@ -104,7 +103,7 @@ function strokeOutline(context, { ground, ink }, width) {
 const isEmpty = ({ query, hits, current, outline }) => !query && !hits.length && !current && !outline.length;
 
 /** Draw marks {query, hits, current, outline}, all places of the map, in the colours of the canvas's frame. */
-export function drawMarks(canvas, camera, size, ratio, marks) {
+function drawMarks(canvas, camera, size, ratio, marks) {
   if (isEmpty(marks) && canvas.dataset.empty) return; // an unchanged canvas costs a frame nothing
   canvas.dataset.empty = isEmpty(marks) ? "1" : "";
   const context = canvas.getContext("2d");
@@ -194,7 +193,6 @@ export class MapView {
     this.draw();
   }
 
-  /** Draw in the next frame. */
   draw() {
     if (this.#scheduled) return;
     this.#scheduled = true;
@@ -238,7 +236,6 @@ export class MapView {
     this.camera = null;
   }
 
-  /** The place of a pixel of the canvas. */
   placeOf(px, py) {
     return toPlace(this.camera, this.size, px, py);
   }

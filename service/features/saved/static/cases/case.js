@@ -72,7 +72,6 @@ function teachingFile({ saved, facts, keys, ranks, checked }) {
   </section>`;
 }
 
-/** The page of a state. */
 export function draw(now) {
   const { saved, facts } = now;
   const search = new URLSearchParams({ case: saved.id, ...(facts.collection && { collection: facts.collection }) });

@@ -190,7 +190,6 @@ function progress({ estimate, history }) {
     ${ADVICE[estimate.advice] ? html`<p class="warning" id="advice">${ADVICE[estimate.advice]}</p>` : nothing}`;
 }
 
-/** The page of a state. */
 export function draw(now) {
   const { saved, facts } = now;
   return html`<div class="saved-sheet">

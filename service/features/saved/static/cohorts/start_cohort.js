@@ -31,7 +31,6 @@ function startOf({ query, marks, facts: { collection }, settings: { where } }) {
   return { collection, where, relevant: isExample ? [...new Set([query.image, ...relevant])] : relevant, irrelevant };
 }
 
-/** The button of the bar of judgements. */
 export function cohortButton(now) {
   const start = startOf(now);
   return html`<button class="button" type="button" id="find-all" ?disabled=${!start.relevant.length} @click=${() => openCohorts(start)}>${tr("Find all of these …")}</button>`;

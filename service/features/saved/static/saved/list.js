@@ -63,7 +63,6 @@ function entry(kind, saved, facts) {
   return html`<li>${card(hit, { href: pageAddress(kind, saved.id), over, below })}</li>`;
 }
 
-/** The page of a state. */
 export function draw({ kind, words, items, next, facts }) {
   const [title, advice] = NONE[kind];
   const counted = !items ? "" : kind === "cases" ? trn("{count} case", "{count} cases", items.length) : trn("{count} cohort", "{count} cohorts", items.length);

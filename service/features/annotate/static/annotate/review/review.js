@@ -13,7 +13,6 @@ const LIMIT = 24; // cards per request
 const who = await personName();
 Object.assign(state, { filters: { judged_by: who, decision: "", disagreement: "" }, answers: [], total: null, people: [who], decisions: [], agreement: null, problem: null });
 
-/** Do some work, and say so if it fails. */
 async function attempt(work) {
   try {
     await work();
