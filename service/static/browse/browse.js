@@ -9,8 +9,7 @@ import * as conditions from "./conditions.js";
 import { read, toggle } from "./conditions.js";
 import { cards, measure, tiles } from "./grid.js";
 import { largeView } from "./large_view.js";
-import { attempt, change, emptyList, more, moreCards, openFacet, readAddress, show } from "./listing.js";
-import { MAX_SET, saveAllRecords, saveTable } from "./requests.js";
+import { attempt, change, emptyList, MAX_SET, more, moreCards, openFacet, readAddress, saveAllRecords, saveTable, show } from "./listing.js";
 import { selectionBar } from "./selection_bar.js";
 
 const MORE = 100; // with "More values"

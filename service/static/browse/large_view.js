@@ -6,8 +6,7 @@ import { tr, trn } from "../translate.js";
 import { html, live, nothing } from "../vendor/lit.js";
 import { sliceOf } from "../viewer/picture_source.js";
 import "../viewer/viewer.js";
-import { attempt, change, more } from "./listing.js";
-import { record, searchAddress, slices } from "./requests.js";
+import { attempt, change, more, record, searchAddress, slices } from "./listing.js";
 
 const indexOf = (items, { image_id }) => items.findIndex((each) => each.image_id === image_id);
 

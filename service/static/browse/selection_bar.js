@@ -4,8 +4,7 @@ import { ask } from "../dialog.js";
 import { callParts, state, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
-import { attempt, count, more, reload } from "./listing.js";
-import { deleteImages, MAX_SET, recordsOf, saveRecords, saveTable, searchAddress, setLabels } from "./requests.js";
+import { attempt, count, deleteImages, MAX_SET, more, recordsOf, reload, saveRecords, saveTable, searchAddress, setLabels } from "./listing.js";
 
 const MAX_EXAMPLES = 20; // images of a search
 const MAX_RECORDS = 1000; // of a request

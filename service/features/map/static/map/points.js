@@ -1,6 +1,6 @@
 // The points of the map, as the service has them, and which of them the page shows.
 
-import { load } from "../browse/requests.js";
+import { load } from "../browse/listing.js";
 import { counted, meeting, MOST_HITS, ordered, readArea } from "./groups.js";
 
 const CELLS = 256; // of a side
