@@ -13,6 +13,7 @@ from cbir.store.records.image_order import SliceFacts
 from cbir.system.setting_types import CardLabels
 
 MOST_SERIES = 100  # of an answer whose slices are put in order, and that are kept so
+MOST_SLICES = 100_000  # of the series that are kept
 SeriesFacts = dict[tuple[str, str], dict[str, SliceFacts]]  # of the images of each series
 
 # the series of each collection that are in order, at one generation
@@ -107,10 +108,12 @@ def _series_in_order(collection: Collection) -> SeriesFacts:
 def _keep(
     ordered: SeriesFacts, series: tuple[str, str], facts: dict[str, SliceFacts]
 ) -> dict[str, SliceFacts]:
-    """Keep a series as the one that was used last, and forget the one that was not used for the longest time."""
+    """Keep a series as the one that was used last, and forget those that were not used for the longest time."""
     with _lock:
         ordered.pop(series, None)
         ordered[series] = facts
-        if len(ordered) > MOST_SERIES:
+        while len(ordered) > 1 and (
+            len(ordered) > MOST_SERIES or sum(map(len, ordered.values())) > MOST_SLICES
+        ):
             del ordered[next(iter(ordered))]
     return facts

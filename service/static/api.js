@@ -1,30 +1,8 @@
 // Requests to the service.
 
 import { session } from "./login/session.js";
-import { problemText } from "./problem_texts.js";
+import { Problem, problemIn } from "./problems.js";
 import { tr } from "./translate.js";
-
-/** A failed request; title and message are for the user, temporary is true if trying again may help; status is 0 without a response. */
-export class ApiError extends Error {
-  constructor(title, message, temporary = false, status = 0) {
-    super(message);
-    this.title = title;
-    this.temporary = temporary;
-    this.status = status;
-  }
-}
-
-const TITLES = {
-  401: tr("You are no longer logged in"),
-  403: tr("The service refused the request"),
-  404: tr("Not in the collection"),
-  410: tr("The file of this image is gone"),
-  413: tr("The image is too large"),
-  415: tr("This is not an image"),
-  422: tr("The search is not valid"),
-  429: tr("The service is busy"),
-  503: tr("The collection is currently unavailable"),
-};
 
 /** The address of something of a collection: below /v1, or of the default collection for "". Lists are repeated, empty values left out. */
 export function addressIn(collection, path, fields = {}) {
@@ -38,7 +16,7 @@ export function imageAddress(collection, image, part = "", fields = {}) {
   return addressIn(collection, `images/${encodeURIComponent(image)}${part}`, fields);
 }
 
-/** Send a request and return its response; onProgress(share) of what is sent is called. Raises ApiError for a problem. */
+/** Send a request and return its response; onProgress(share) of what is sent is called. Raises Problem for a problem. */
 export async function request(address, options) {
   let response;
   try {
@@ -46,14 +24,10 @@ export async function request(address, options) {
   } catch (error) {
     if (error.name === "AbortError") throw error;
     if (options.body instanceof FormData) await checkReadable(options.body);
-    throw new ApiError(tr("The service does not respond"), tr("Check your connection and try again. If it stays like this, tell those who run the service."), true);
+    throw new Problem(tr("The service does not respond"), tr("Check your connection and try again. If it stays like this, tell those who run the service."), true);
   }
   if (response.ok) return response;
-  const problem = await response.json().catch(() => ({}));
-  const title = TITLES[response.status] ?? tr("The search failed");
-  const message = problemText(problem, response.status);
-  const temporary = [401, 429].includes(response.status) || response.status >= 500; // 401: the login is asked for again
-  throw new ApiError(title, message, temporary, response.status);
+  throw await problemIn(response);
 }
 
 /** The JSON that the service answers to a request. */
@@ -61,11 +35,11 @@ export async function fetchJson(address, options = {}) {
   return (await request(address, options)).json();
 }
 
-/** Raise ApiError for a file that has changed, or is gone, since it was chosen. */
+/** Raise Problem for a file that has changed, or is gone, since it was chosen. */
 async function checkReadable(form) {
   for (const file of form.getAll("image")) {
     await file.slice(0, 1).arrayBuffer().catch(() => {
-      throw new ApiError(tr("The file cannot be read"), tr("It has changed or moved since you chose it. Choose it again."));
+      throw new Problem(tr("The file cannot be read"), tr("It has changed or moved since you chose it. Choose it again."));
     });
   }
 }
@@ -75,15 +49,13 @@ export function jsonBody(fields) {
   return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields) };
 }
 
-/** The form fields of a query by files. */
-export function form(query) {
-  const fields = new FormData();
-  for (const file of query.files ?? [query.file]) fields.append("image", file, "image"); // without its name, which may be a patient's
-  if (query.frame > 1) fields.set("frame", query.frame);
-  for (const name of ["window", "region"]) {
-    if (query[name]) fields.set(name, query[name].join(","));
-  }
-  return fields;
+/** Options of a request that posts the files of a query {file | files, frame, window, region}, with other fields; lists are repeated. */
+export function formBody({ file, files = [file], frame, window, region }, fields = {}) {
+  const body = new FormData();
+  for (const each of files) body.append("image", each, "image"); // without its name, which may be a patient's
+  const all = { ...(frame > 1 && { frame }), window: window?.join(","), region: region?.join(","), ...fields };
+  for (const [name, value] of Object.entries(all)) for (const each of [value ?? []].flat()) body.append(name, each);
+  return { method: "POST", body };
 }
 
 /** Load the record of an image of a collection. */

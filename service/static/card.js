@@ -1,8 +1,26 @@
 // A card: the picture of an image, what it shows, and whom. All pages draw images of a collection with it.
 
-import { factsOf, titleOf } from "./card_words.js";
 import { tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
+
+/** A body part as DICOM writes it, "CHEST", in small letters. */
+const small = (text) => (text && text === text.toUpperCase() && text.length > 3 ? text.toLowerCase() : text);
+
+const placeOf = (card) => [card?.modality, small(card?.body_part)].filter(Boolean).join(" ");
+
+/** The title of a hit {card, labels, image_id}. */
+export function titleOf({ card, labels = {}, image_id }) {
+  const place = placeOf(card);
+  return card?.finding || place || labels.label || tr("image {name}", { name: image_id.slice(0, 8) });
+}
+
+/** The facts below the title: "MR head", "F 54", "2021". */
+export function factsOf({ card }) {
+  if (!card) return [];
+  const place = placeOf(card);
+  const person = [card.sex, card.age].filter(Boolean).join(" ");
+  return [card.finding && place, person, card.year].filter(Boolean);
+}
 
 /** All labels, for the tip of a card. */
 export const tip = ({ card, labels = {} }) => [card?.series_description, ...Object.entries(labels).map(([key, value]) => `${key}: ${value}`)].filter(Boolean).join("\n");
@@ -45,4 +63,12 @@ export function card(hit, { href, number = "", slice = null, marked = null, over
       ${marked === null ? nothing : html`${mark(1, "✓", tr("Like this"))}${mark(-1, "✕", tr("Not like this"))}`}
       ${actions.search ? html`<button class="mark" type="button" tabindex="-1" title=${tr("Search with this image")} aria-label=${`${tr("Search with this image")}: ${title}`} @click=${() => actions.search(hit)}>⌕</button>` : nothing}
     </span>`}${below}`;
+}
+
+/** The card of its grid that an arrow key, Home or End moves to from a card; undefined for other keys. */
+export function neighbour(card, key) {
+  const cards = [...card.closest(".grid").querySelectorAll(".card")];
+  const [at, tops] = [cards.indexOf(card), cards.map((each) => each.parentElement.offsetTop)];
+  const row = tops.filter((top) => top === tops[0]).length;
+  return cards[{ ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - row, ArrowDown: at + row, Home: 0, End: cards.length - 1 }[key]];
 }

@@ -1,12 +1,11 @@
 // The page /docs: Swagger UI over /openapi.json. Requests go to this service only.
 
-import * as theme from "./theme.js";
+import { install } from "./theme.js";
 
 const csrf = document.querySelector('meta[name="csrf"]')?.content; // absent without a login
 const root = document.documentElement;
 let question = null; // of the operation that is about to be sent
 
-/** Let Swagger UI follow the theme of the pages. */
 function followTheme() {
   root.classList.toggle("dark-mode", root.dataset.theme !== "light");
 }
@@ -35,7 +34,6 @@ function describeExample(field, example) {
   field.description = `${field.description ?? ""}\n\nExample: \`${typeof example === "string" ? example : JSON.stringify(example)}\``;
 }
 
-/** Remember the question of the operation that is about to be sent. */
 function noteQuestion(original) {
   return (request) => {
     question = request.operation.get("x-confirm");
@@ -70,7 +68,7 @@ function placeOf(tag) {
   return tag === "search" ? 0 : ["dicomweb", "service"].indexOf(tag) + 2;
 }
 
-theme.install();
+install();
 followTheme();
 new MutationObserver(followTheme).observe(root, { attributeFilter: ["data-theme"] });
 SwaggerUIBundle({

@@ -27,12 +27,12 @@ export function changeAndRead(change, read) {
   });
 }
 
-/** The problem of the state. */
+/** The problem {title, message, again, words} of a state. again(): what its button does, with these words; absent where it does not help. */
 export function problemBox({ problem } = state) {
   if (!problem) return nothing;
-  const { message, again } = problem;
-  return html`<section class="state problem" id="problem" role="alert"><h2>${tr("That did not work")}</h2><p>${message}</p>
-    ${again ? html`<button class="button" type="button" id="retry" @click=${again}>${tr("Try again")}</button>` : nothing}</section>`;
+  const { title = tr("That did not work"), message, again, words = tr("Try again") } = problem;
+  return html`<section class="state problem" id="problem" role="alert"><h2>${title}</h2><p>${message}</p>
+    ${again ? html`<button class="button" type="button" id="retry" @click=${again}>${words}</button>` : nothing}</section>`;
 }
 
 /** Tabs {name, title, count} as links to a part of the page; current: the name of the one that is shown. */

@@ -1,4 +1,5 @@
 // The state of a page: one plain object. Parts of the page are drawn from it, and never read back.
+// Scripts of features add parts of their own; the page's own script, which comes after them, calls their functions.
 
 export const state = {};
 
@@ -19,4 +20,16 @@ export function update(changes) {
 /** Call draw(state) after each change. */
 export function subscribe(draw) {
   draws.push(draw);
+}
+
+const parts = [];
+
+/** Add an object with functions that the page calls. */
+export function addPart(part) {
+  parts.push(part);
+}
+
+/** Call the function `name` of each part that has one; returns what they return. */
+export function callParts(name, ...values) {
+  return parts.filter((part) => part[name]).map((part) => part[name](...values));
 }

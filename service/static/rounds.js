@@ -37,3 +37,11 @@ export function without(rounds, removed) {
   }
   return texts;
 }
+
+/** Judgements with one more; the same one again takes it back, and so does 0. */
+export function judged(marks, image, value) {
+  const changed = new Map(marks);
+  if (!value || changed.get(image) === value) changed.delete(image);
+  else changed.set(image, value);
+  return changed;
+}

@@ -1,10 +1,8 @@
 // What all pages have: menus, colours, the choice of a language.
 
-import * as menus from "./menus.js";
-import * as theme from "./theme.js";
+import { install } from "./theme.js";
 
-menus.install();
-theme.install();
+install();
 for (const link of document.querySelectorAll("#languages a")) {
   link.addEventListener("click", () => { // the page of the current address, which scripts may have changed
     const query = new URLSearchParams(location.search);

@@ -24,8 +24,7 @@ export function translator(language, { plurals = {}, messages = {} } = {}) {
       return fill(form, { count, ...values });
     },
     fixed(value, decimals) {
-      const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: false };
-      return new Intl.NumberFormat(language, digits).format(value);
+      return new Intl.NumberFormat(language, { minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: false }).format(value);
     },
     number: (value, options) => (options ? new Intl.NumberFormat(language, options) : format).format(value),
   };
@@ -44,17 +43,8 @@ export const language = globalThis.document?.documentElement?.lang || "en";
 
 const texts = translator(language, (await pageCatalogue()) ?? {});
 
-/** The text itself: a constant that tr gets later, for the catalogues. */
-export const mark = (text) => text;
-
-/** The text in the page's language; {name} is replaced by values.name, numbers as the language writes them. */
-export const tr = texts.tr;
-
-/** The form of a text for a number: trn("{count} image", "{count} images", count, values). */
-export const trn = texts.trn;
-
-/** A number with this number of decimals, as toFixed writes it in English. */
-export const fixed = texts.fixed;
-
-/** A number as the language writes it; options as of Intl.NumberFormat. */
-export const number = texts.number;
+/**
+ * In the page's language: tr(text, values), {name} is replaced by values.name, numbers as the language writes them; trn("{count} image",
+ * "{count} images", count, values), the form for a number; fixed(value, decimals), as toFixed writes it in English; number(value, options of Intl.NumberFormat).
+ */
+export const { tr, trn, fixed, number } = texts;

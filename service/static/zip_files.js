@@ -1,6 +1,6 @@
-// ZIP archives (PKWARE APPNOTE): their files, and an archive of files without compression.
+// ZIP archives (PKWARE APPNOTE): their files, and an archive of files.
 
-import { InputError, size } from "./input_error.js";
+import { Problem, size } from "./problems.js";
 import { tr } from "./translate.js";
 
 const MAX_BYTES = 2 ** 29; // of all files once inflated, in the memory of the browser
@@ -10,18 +10,6 @@ const END = 0x06054b50;
 const END_BYTES = 22; // without its comment
 const ENCRYPTED = 1;
 const DEFLATED = 8;
-
-const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
-  let value = byte;
-  for (let bit = 0; bit < 8; bit++) value = value & 1 ? (value >>> 1) ^ 0xedb88320 : value >>> 1;
-  return value;
-});
-
-function crc32(bytes) {
-  let value = 0xffffffff;
-  for (const byte of bytes) value = (value >>> 8) ^ CRC_TABLE[(value ^ byte) & 0xff];
-  return ~value >>> 0;
-}
 
 /** The entries of the directory: {name, packed, bytes, method, flags, at}. */
 function directory(view, bytes) {
@@ -60,10 +48,10 @@ async function inflate(packed, limit) {
   return new Blob(parts);
 }
 
-/** The files of an archive; raises InputError. */
+/** The files of an archive; raises Problem. */
 export async function readZip(file) {
   const { name } = file;
-  const problem = (message) => new InputError(tr("The ZIP archive cannot be read"), message);
+  const problem = (message) => new Problem(tr("The ZIP archive cannot be read"), message);
   try {
     const bytes = new Uint8Array(await file.arrayBuffer());
     const view = new DataView(bytes.buffer);
@@ -86,6 +74,12 @@ export async function readZip(file) {
   }
 }
 
+/** The deflated bytes of a file, and its CRC: of a gzip stream (RFC 1952), whose header has 10 bytes and whose trailer begins with the CRC. */
+async function deflate(file) {
+  const bytes = new Uint8Array(await new Response(file.stream().pipeThrough(new CompressionStream("gzip"))).arrayBuffer());
+  return { packed: bytes.subarray(10, -8), crc: new DataView(bytes.buffer).getUint32(bytes.length - 8, true) };
+}
+
 /** An archive of files, named by their numbers since names may be those of patients. */
 export async function writeZip(files) {
   const parts = [];
@@ -98,10 +92,11 @@ export async function writeZip(files) {
   };
   for (const [index, file] of files.entries()) {
     const name = new TextEncoder().encode(String(index + 1));
-    const crc = crc32(new Uint8Array(await file.arrayBuffer()));
-    parts.push(header(30, [[0, LOCAL], [4, 20, 16], [14, crc], [18, file.size], [22, file.size], [26, name.length, 16]]), name, file);
-    entries.push(header(46, [[0, ENTRY], [4, 20, 16], [6, 20, 16], [16, crc], [20, file.size], [24, file.size], [28, name.length, 16], [42, at]]), name);
-    at += 30 + name.length + file.size;
+    const { packed, crc } = await deflate(file);
+    const facts = (offset) => [[offset, 20, 16], [offset + 4, DEFLATED, 16], [offset + 10, crc], [offset + 14, packed.length], [offset + 18, file.size], [offset + 22, name.length, 16]];
+    parts.push(header(30, [[0, LOCAL], ...facts(4)]), name, packed);
+    entries.push(header(46, [[0, ENTRY], [4, 20, 16], ...facts(6), [42, at]]), name);
+    at += 30 + name.length + packed.length;
   }
   const length = entries.reduce((sum, part) => sum + part.length, 0);
   const end = header(END_BYTES, [[0, END], [8, files.length, 16], [10, files.length, 16], [12, length], [16, at]]);

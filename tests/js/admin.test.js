@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { duration, isActive, madeBy, requestTable, size } from "./static/admin/figures.js";
-import { tokenRequest } from "./static/admin/token_dialogs.js";
+import { duration, isActive, madeBy, requestTable, size, tokenRequest } from "./static/admin/sections.js";
 
 test("sizes have the largest unit that makes them at least one", () => {
   assert.deepEqual([0, 999, 1500, 2e16].map(size), ["0 byte", "999 byte", "1.5 kB", "20,000 TB"]);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { ItemQueue, keyOf } from "./static/annotate/item_queue.js";
-import { changeRequest, choices, filterParameters, withdrawnNames } from "./static/annotate/review/decisions.js";
+import { changeRequest, choices, filterParameters, withdrawnNames } from "./static/annotate/review/answer_card.js";
 import { TASKS } from "./static/annotate/item_queue.js";
 
 const item = (...ids) => ({ ids });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { toCsv, toJson, toUids } from "./static/answer_files.js";
-import { renderSheet } from "./static/answer_sheet.js";
+import { toCsv, toJson, toUids } from "./static/search/answer_downloads.js";
+import { renderSheet } from "./static/search/answer_downloads.js";
 
 const hit = (rank, labels = {}, dicom = null) => ({ rank, image_id: `id${rank}`, score: 1, distance: 0.5, patient: null, labels, dicom });
 const place = { study: "1.2", series: "1.2.3", instance: "1.2.3.4", frame: 2 };

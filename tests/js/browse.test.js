@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import * as conditions from "./static/browse/conditions.js";
-import { movedPosition, visibleTiles } from "./static/browse/grid_window.js";
+import { movedPosition, visibleTiles } from "./static/browse/grid.js";
 import { ImagePages } from "./static/browse/image_pages.js";
 import { Selection } from "./static/browse/image_pages.js";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { curvePoints, foundAfter } from "./static/cohorts/judgements.js";
-import { asList, filled, judged, stepped } from "./static/cohorts/judgements.js";
+import { asList, curvePoints, filled, foundAfter, stepped } from "./static/cohorts/cohort.js";
+import { judged } from "./static/rounds.js";
 
 const ids = ["a", "b", "c"];
 

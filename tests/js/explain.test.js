@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { BATCH, batchOf, Explanations, partsOf } from "./static/explain/explanations.js";
+import { BATCH, batchOf, Explanations, partsOf } from "./static/explain/paint.js";
 import { heatColour, heatPixels, heatRange, strongestEdges } from "./static/explain/paint.js";
 
 test("weak matches are not coloured, better ones are more opaque", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { membersOf, nextSize } from "./static/group_members.js";
+import { membersOf, nextSize } from "./static/search/run.js";
 
 const hit = (image_id, key, more, rank = 3) => ({ image_id, rank, group: { key, more } });
 

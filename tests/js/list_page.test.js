@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-globalThis.document = { getElementById: () => null, querySelector: () => null, createComment() {}, createTreeWalker() {} };
 const { changeAndRead, moreButton } = await import("./static/list_page.js");
 const { state, update } = await import("./static/page_state.js");
-const { changeForm, deleteButton, deleteDialog } = await import("./static/saved/own.js");
+const { changeForm } = await import("./static/saved/own.js");
 
 let answers = [];
 globalThis.fetch = async () => {
@@ -15,7 +14,7 @@ globalThis.fetch = async () => {
 /** What a template calls for an event of the element whose tag has this text. */
 const handler = ({ strings, values }, tag) => values[strings.findIndex((text, index) => strings.slice(0, index + 1).join("").includes(tag) && /@\w+=$/.test(text))];
 
-beforeEach(() => update({ busy: false, problem: null, deleting: null }));
+beforeEach(() => update({ busy: false, problem: null }));
 
 test("a change that has been made is not made again when reading what follows has failed", async () => {
   const done = [];
@@ -45,16 +44,6 @@ test("more is loaded once, also by two clicks", () => {
   update({ busy: true });
   click();
   assert.deepEqual(loaded, ["41"]);
-});
-
-test("what was deleted by the first of two clicks is not asked for again", async () => {
-  const saved = { id: "c1", title: "Knee", mine: true };
-  let isDone = 0;
-  handler(deleteButton("cases", saved, {}, () => (isDone += 1)), "<button")();
-  const confirm = handler(deleteDialog(state), 'id="delete-confirm"');
-  answers = [[204], [404, { detail: "there is no case" }]];
-  await Promise.all([confirm(), confirm()]);
-  assert.deepEqual([state.deleting, isDone], [null, 1]);
 });
 
 test("another note takes back that the user has looked at what is in the file", async () => {

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import * as cameras from "./static/map/camera.js";
-import { mapAddress, readArea, writeArea } from "./static/map/area.js";
+import * as cameras from "./static/map/map_view.js";
+import { mapAddress, readArea, writeArea } from "./static/map/groups.js";
 import { groupImages, PALE, stylePoints } from "./static/map/groups.js";
-import { isKept, pictureSize, transformOf } from "./static/map/camera.js";
-import { counted, meeting, ordered } from "./static/map/matching.js";
-import { isInside, PointGrid } from "./static/map/point_grid.js";
+import { isKept, pictureSize, transformOf } from "./static/map/map_view.js";
+import { counted, meeting, ordered } from "./static/map/groups.js";
+import { isInside, PointGrid } from "./static/map/points.js";
 
 const SIZE = { width: 800, height: 600 };
 const close = (one, other) => one.forEach((value, at) => assert.ok(Math.abs(value - other[at]) < 1e-9, `${one} is not ${other}`));

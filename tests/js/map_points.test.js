@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-globalThis.document = { getElementById: () => null, querySelector: () => null, createComment() {}, createTreeWalker() {}, documentElement: { lang: "en" } };
 const { imagesIn, loadPoints } = await import("./static/map/points.js");
 const { state } = await import("./static/page_state.js");
 

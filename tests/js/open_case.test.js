@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-globalThis.document = { getElementById: () => null, querySelector: () => null, createComment() {}, createTreeWalker() {} };
 globalThis.location = new URL("http://cbir.test/?case=c1");
 globalThis.history = { state: null, replaceState: (entry, _, address) => Object.assign(history, { state: entry, address }) };
-const { openCase } = await import("./static/cases/open_case.js");
+const { openCase } = await import("./static/saved_search.js");
 const { openAddress } = await import("./static/search/run.js");
 const { state } = await import("./static/page_state.js");
 

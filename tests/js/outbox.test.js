@@ -14,7 +14,7 @@ globalThis.document = {
   createTreeWalker() {},
   documentElement: {},
 };
-const { Outbox } = await import("./static/annotate/outbox.js");
+const { Outbox } = await import("./static/annotate/item_queue.js");
 
 const PREFIX = "judged:1f:Ada:";
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { latest } from "./static/latest.js";
+import { latest } from "./static/viewer/picture_source.js";
 import { PRESETS, dragged } from "./static/viewer/levels.js";
 
 test("only the latest call is worked on after the present one", async () => {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-globalThis.document = { getElementById: () => null, querySelector: () => null, createComment() {}, createTreeWalker() {}, documentElement: { lang: "en" } };
 globalThis.createImageBitmap = async () => ({ width: 2, height: 1 });
 const { imageFacts, keepValues, loadPicture } = await import("./static/viewer/picture_source.js");
 

@@ -4,10 +4,10 @@ import { crc32 } from "node:zlib";
 
 import { dicomHeader } from "./static/dicom_header.js";
 import { fileKind } from "./static/file_kind.js";
-import { InputError, size, withFileNames } from "./static/input_error.js";
+import { Problem, size, withFileNames } from "./static/problems.js";
 import { queryOfFiles } from "./static/query_files.js";
-import { readFiles } from "./static/read_files.js";
-import { orderSlices } from "./static/stack_order.js";
+import { readFiles } from "./static/query_files.js";
+import { orderSlices } from "./static/dicom_header.js";
 import { readZip, writeZip } from "./static/zip_files.js";
 
 const LIMITS = { ofSeries: false, maxBytes: 1000 };
@@ -146,7 +146,7 @@ test("a collection of series gets the whole series", () => {
 });
 
 test("what cannot be searched with says why, with size, limit and remedy", async () => {
-  const refused = (described) => assert.throws(() => queryOfFiles(described, LIMITS), InputError);
+  const refused = (described) => assert.throws(() => queryOfFiles(described, LIMITS), Problem);
   refused([{ file: file("notes.txt"), kind: null }]);
   refused([{ file: file("DICOMDIR"), kind: "dicom", sopClass: "1.2.840.10008.1.3.10" }]);
   assert.throws(() => queryOfFiles([png("big.png", 2048)], LIMITS), /big\.png has 2 KiB; the limit is 1,000 bytes\. Export/);

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { factsOf, titleOf } from "./static/card_words.js";
-import { placeBeside } from "./static/menus.js";
-import { kindOf } from "./static/search/box_text.js";
+import { factsOf, titleOf } from "./static/card.js";
+import { placeBeside } from "./static/theme.js";
+import { kindOf } from "./static/search/search_fields.js";
 import { addressFields, defaultSettings, queryOf, searchFields, settingsOf } from "./static/search/search_fields.js";
-import { agreementOf, agreementOn, shareKeys, shareParts, verdictOf } from "./static/search/verdict.js";
+import { agreementOf, agreementOn, shareKeys, shareParts, verdictOf } from "./static/search/side.js";
 
 const facts = {
   collection: "knees",

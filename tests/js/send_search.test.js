@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-globalThis.document = { getElementById: () => null, querySelector: () => null, createComment() {}, createTreeWalker() {}, documentElement: { lang: "en" } };
 const { isShownByBrowser } = await import("./static/file_kind.js");
 const { sendSearch } = await import("./static/search/send_search.js");
 

@@ -22,6 +22,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(static, folder / "static", dirs_exist_ok=True)
     for name in FILES:
         shutil.copy(HERE / name, folder)
+    shutil.copy(HERE / "page.js", folder)
     (folder / "package.json").write_text('{"type": "module"}', encoding="utf-8")
     return folder
 
@@ -30,7 +31,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", FILES)
 def test_module(name: str, copies: Path) -> None:
     done = subprocess.run(
-        [str(NODE), "--test", name], cwd=copies, capture_output=True, text=True, timeout=400
+        [str(NODE), "--import", "./page.js", "--test", name], cwd=copies, capture_output=True, text=True, timeout=400
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "# tests 0" not in done.stdout

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { problemText } from "./static/problem_texts.js";
+import { problemText } from "./static/problems.js";
 import { fixed, language, tr, translator, trn } from "./static/translate.js";
 
 const german = translator("de", {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { BATCH, UsageQueue } from "./static/usage_queue.js";
+import { BATCH, UsageQueue } from "./static/usage.js";
 
 const event = (image, value, more) => ({ search: "s", event: "relevant", image, value, ...more });
 

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { EIGHT_BIT, levelOf, levelTable, paintColours, paintGrey, windowInStep } from "./static/viewer/levels.js";
-import { ellipseText, lengthText, shifted, valuesIn } from "./static/viewer/measures.js";
+import { ellipseText, lengthText, shifted, valuesIn } from "./static/viewer/shapes.js";
 import { actualScale, FITTED, layoutOf, moved, toPane, toPicture, zoomed } from "./static/viewer/place.js";
-import { linkedIndex, linkOf, slicesAhead, stepsOf } from "./static/viewer/stacks.js";
+import { linkedIndex, linkOf, slicesAhead, stepsOf } from "./static/viewer/groups.js";
 
 const at = (positions, stack) => positions.map((position_mm) => ({ position_mm, stack }));
 

@@ -1,23 +1,21 @@
 // The page for administrators: loads what the service reports, again and again while the page is seen.
 
 import "../shell.js";
-import { ApiError, jsonBody, request } from "../api.js";
-import { byId } from "../dom.js";
+import { fetchJson, jsonBody } from "../api.js";
+import { ask } from "../dialog.js";
 import { state, subscribe, update } from "../page_state.js";
-import { render } from "../vendor/lit.js";
-import { isActive, madeBy } from "./figures.js";
-import { page } from "./sections.js";
-import { confirmed, installCreation, openCreation } from "./token_dialogs.js";
+import { byId, copyText } from "../theme.js";
+import { html, nothing, render } from "../vendor/lit.js";
+import { isActive, madeBy, page, tokenFields, tokenRequest } from "./sections.js";
 
 const SECONDS = { health: 5, jobs: 10, collections: 30, tokens: 30, requests: 60 };
 const ACTIVE_SECONDS = 1; // between two looks at jobs that run
 
-const load = async (path) => (await request(`/v1/${path}`, {})).json();
-const post = async (path, body) => (await request(`/v1/${path}`, jsonBody(body))).json();
+const load = (path) => fetchJson(`/v1/${path}`);
+const post = (path, body) => fetchJson(`/v1/${path}`, jsonBody(body));
 
-function showError(error) {
-  const isKnown = error instanceof ApiError;
-  update({ problem: { title: isKnown ? error.title : "Something went wrong on this page", message: isKnown ? error.message : "Reload the page." } });
+function showError({ title, message }) {
+  update({ problem: title ? { title, message } : { title: "Something went wrong on this page", message: "Reload the page." } });
 }
 
 /** Call `refresh`, which may return other seconds, every so many seconds while the page is seen. */
@@ -34,7 +32,6 @@ async function repeat(refresh, seconds) {
   setTimeout(() => repeat(refresh, seconds), next * 1000);
 }
 
-/** Load a list of the state. */
 const refreshList = (name, path = `admin/${name}`) => async () => update({ [name]: (await load(path)).items });
 const refreshTokens = refreshList("tokens");
 
@@ -43,38 +40,45 @@ async function refreshJobs() {
   return state.jobs.some(isActive) ? ACTIVE_SECONDS : undefined;
 }
 
-/** Post, and show what it has changed. */
-const change = (path, refresh) => post(path).then(refresh).catch(showError);
+const change = (path, refresh) => post(path).then(refresh);
 
 const actions = {
-  create: openCreation,
-  async cancel({ job, collection }) {
-    const agreed = await confirmed("Cancel the job?", `What it has added to ${collection} so far stays.`, "Cancel the job");
-    if (agreed) await change(`jobs/${encodeURIComponent(job)}/cancel`, refreshJobs);
+  async create() {
+    let created = null;
+    const act = async (fields) => (created = await post("admin/tokens", tokenRequest(fields)));
+    if (!(await ask({ id: "token", title: "Create a token", body: tokenFields(state), confirm: "Create", act }))) return;
+    showToken(created.token);
+    refreshTokens().catch(showError);
   },
-  retry: ({ job }) => change(`jobs/${encodeURIComponent(job)}/retry`, refreshJobs),
-  async revoke({ token_id: id, name }) {
+  cancel({ job, collection }) {
+    const act = () => change(`jobs/${encodeURIComponent(job)}/cancel`, refreshJobs);
+    ask({ id: "cancel", title: "Cancel the job?", body: html`<p>What it has added to ${collection} so far stays.</p>`, confirm: "Cancel the job", kind: "danger", act });
+  },
+  retry: ({ job }) => change(`jobs/${encodeURIComponent(job)}/retry`, refreshJobs).catch(showError),
+  revoke({ token_id: id, name }) {
     const made = madeBy(state.tokens, id).filter((token) => token.state === "valid").length;
-    const choice = made ? `Also the ${made} token${made === 1 ? "" : "s"} that it or its tokens have made` : "";
-    const title = `Revoke the token ${name ? `${id} (${name})` : id}?`;
-    const agreed = await confirmed(title, "It ends at once, with all logins made with it, and cannot be restored.", "Revoke", choice);
-    if (agreed) await change(`admin/tokens/${encodeURIComponent(id)}/revoke${agreed === "chosen" ? "?with_made=true" : ""}`, refreshTokens);
+    const choice = html`<label class="check"><input type="checkbox" name="made" autocomplete="off" /> Also the ${made} token${made === 1 ? "" : "s"} that it or its tokens have made</label>`;
+    const body = html`<p>It ends at once, with all logins made with it, and cannot be restored.</p>${made ? choice : nothing}`;
+    const act = (fields) => change(`admin/tokens/${encodeURIComponent(id)}/revoke${fields.has("made") ? "?with_made=true" : ""}`, refreshTokens);
+    ask({ id: "revoke", title: `Revoke the token ${name ? `${id} (${name})` : id}?`, body, confirm: "Revoke", kind: "danger", act });
   },
 };
 
+function showToken(token) {
+  const copy = async ({ target }) => (target.textContent = (await copyText(token)) ? "Copied" : "Select the text and copy it.");
+  const body = html`<p>Store it now: it is shown this once and kept nowhere.</p><output class="secret">${token}</output>
+    <p><button class="button" type="button" @click=${copy}>Copy</button></p>`;
+  ask({ id: "created", title: "The token is created", body, confirm: "Close", cancel: "", act: () => {} });
+}
+
 Object.assign(state, {
+  ...JSON.parse(byId("admin").dataset.facts), // {needs_tokens, scopes, names} of collections
   ...{ health: null, jobs: null, collections: [], tokens: [], requests: [], settings: [] }, // as the service reports them
   ...{ allJobs: false, endedTokens: false, defaultSettings: false, problem: null, actions },
-  needsTokens: byId("admin").dataset.tokens === "needed",
 });
 subscribe((now) => render(page(now), byId("admin-sections")));
 update({});
 queueMicrotask(() => location.hash && byId(location.hash.slice(1))?.scrollIntoView());
-installCreation(async (body) => {
-  const created = await post("admin/tokens", body);
-  refreshTokens().catch(showError);
-  return created;
-});
 repeat(async () => update({ health: await load("admin/health") }), SECONDS.health);
 repeat(refreshJobs, SECONDS.jobs);
 repeat(refreshList("collections"), SECONDS.collections);

@@ -1,9 +1,61 @@
 // The sections of the page for administrators, drawn from its state.
 
+import { problemBox } from "../list_page.js";
 import { update } from "../page_state.js";
-import { number } from "../translate.js";
+import { language, number } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-import { capitalised, duration, isActive, requestTable, size, time } from "./figures.js";
+
+const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
+const SPANS = [["day", 86_400], ["hour", 3600], ["minute", 60], ["second", 0]];
+
+/** A size in bytes, in the largest unit that makes it at least 1. */
+export function size(bytes) {
+  let power = 0;
+  while (power < UNITS.length - 1 && bytes / 1000 ** power >= 1000) power += 1;
+  const value = bytes / 1000 ** power;
+  return number(value, { style: "unit", unit: UNITS[power], maximumFractionDigits: value < 10 ? 1 : 0 });
+}
+
+/** A time span in seconds, in the largest whole unit; less than none, as where this clock is behind the service's, is none. */
+export function duration(seconds) {
+  const span = Math.max(seconds, 0);
+  const [unit, length] = SPANS.find(([, least]) => span >= least);
+  return number(Math.floor(span / (length || 1)), { style: "unit", unit, unitDisplay: "long" });
+}
+
+/** A point in time, or `absent` for null. */
+const time = (iso, absent = "–") => (iso ? new Date(iso).toLocaleString(language, { dateStyle: "short", timeStyle: "short" }) : absent);
+
+/** A name of the service as the beginning of a line. */
+const capitalised = (name) => name[0].toUpperCase() + name.slice(1);
+
+/** The tokens that a token has made, those that they have made, and so on, from a list with the newest first. */
+export function madeBy(tokens, id) {
+  const makers = new Set([`token ${id}`]);
+  return [...tokens].reverse().filter(({ token_id, made_by }) => makers.has(made_by) && makers.add(`token ${token_id}`));
+}
+
+/**
+ * Requests [{day, action, method, outcome, count}] as a table {columns, rows}: a row [day, ...counts] for each day, newest
+ * first, and the title of a column for what was done, the most frequent first; refused and failed ones are last.
+ */
+export function requestTable(items) {
+  const totals = new Map();
+  const days = new Map();
+  for (const { day, action, method, outcome, count } of items) {
+    const title = outcome !== "done" ? outcome : method ? `${action}, ${method}` : action;
+    totals.set(title, (totals.get(title) ?? 0) + count);
+    if (!days.has(day)) days.set(day, {});
+    days.get(day)[title] = (days.get(day)[title] ?? 0) + count;
+  }
+  const isLast = (title) => title === "refused" || title === "failed";
+  const columns = [...totals.keys()].sort((a, b) => isLast(a) - isLast(b) || totals.get(b) - totals.get(a));
+  const rows = [...days.keys()].sort().reverse().map((day) => [day, ...columns.map((title) => days.get(day)[title] ?? 0)]);
+  return { columns, rows };
+}
+
+/** Whether a job has not ended. */
+export const isActive = ({ state }) => state === "waiting" || state === "running";
 
 const GOOD = ["ok", "ready"];
 const SHOWN_JOBS = 10; // and all that have not ended
@@ -75,7 +127,7 @@ function jobs({ jobs: items, allJobs, actions }) {
 /** A check box that changes what is shown. */
 const choice = (name, words) => html`<label class="check"><input type="checkbox" @change=${({ target }) => update({ [name]: target.checked })} /> ${words}</label>`;
 
-function tokens({ tokens: items, endedTokens, needsTokens, actions }) {
+function tokens({ tokens: items, endedTokens, needs_tokens: needsTokens, actions }) {
   const shown = items.filter(({ state }) => endedTokens || state === "valid");
   const titles = ["Token", "Name", "Scopes", "Limited to", "Created", "Made by", "Last use", "Expires", html`<span class="unseen">Actions</span>`];
   const row = (token) => {
@@ -89,6 +141,25 @@ function tokens({ tokens: items, endedTokens, needsTokens, actions }) {
       ? html`<p class="buttons"><button class="button small primary" type="button" @click=${actions.create}>Create a token …</button> ${choice("endedTokens", "Show expired and revoked ones")}</p>`
       : html`<p class="hint">This service needs no tokens: it answers requests from this machine only.</p>`}
     ${shown.length ? table("tokens", titles, shown.map(row)) : nothing}`;
+}
+
+/** The fields of the dialog that creates a token. */
+export function tokenFields({ scopes, names }) {
+  const box = (name, value, isOn) => html`<label class="check"><input type="checkbox" name=${name} value=${value} ?checked=${isOn} /> <code>${value}</code></label>`;
+  const field = (name, title, hint, { maxlength = nothing, placeholder = nothing } = {}) => html`<div class="field"><label for=${`token-${name}`}>${title}</label>
+    <input id=${`token-${name}`} name=${name} maxlength=${maxlength} autocomplete="off" placeholder=${placeholder} aria-describedby=${hint ? `${name}-hint` : nothing} />${hint ? html`<p class="hint" id=${`${name}-hint`}>${hint}</p>` : nothing}</div>`;
+  return html`${field("name", "Name", "", { maxlength: 100, placeholder: "Owner or purpose" })}
+    <fieldset><legend>Scopes</legend>${scopes.map((scope, index) => box("scope", scope, !index))}</fieldset>
+    ${field("expires", "Expires", "12h, 90d, 4w, a day like 2030-12-31, or never. Empty: in 90 days, or with your own token.")}
+    ${names.length > 1 ? html`<fieldset><legend>Only these collections (none: all)</legend>${names.map((name) => box("collection", name, false))}</fieldset>` : nothing}
+    ${field("where", "Only images with", "", { placeholder: "site=A" })}`;
+}
+
+/** The body of a request for a token from these fields. */
+export function tokenRequest(fields) {
+  const text = (name) => fields.get(name).trim();
+  const where = text("where").split(",").map((condition) => condition.trim()).filter(Boolean);
+  return { scopes: fields.getAll("scope"), name: text("name"), expires: text("expires") || null, collections: fields.getAll("collection"), where };
 }
 
 function requests({ requests: items }) {
@@ -107,11 +178,9 @@ function settings({ settings: items, defaultSettings }) {
 
 const SECTIONS = { health, collections, jobs, tokens, requests, settings };
 
-/** The page for a state. */
 export function page(now) {
-  const { problem } = now;
   const section = ([name, body]) => html`<section aria-labelledby=${`${name}-title`}><h2 id=${`${name}-title`}>${capitalised(name)}</h2>${body(now)}</section>`;
   return html`<nav class="sections" aria-label="Sections">${Object.keys(SECTIONS).map((name) => html`<a href=${`#${name}-title`}>${capitalised(name)}</a>`)}<a href="/docs">API</a></nav>
-    ${problem ? html`<section class="state problem" role="alert"><h2>${problem.title}</h2><p>${problem.message}</p></section>` : nothing}
+    ${problemBox(now)}
     ${Object.entries(SECTIONS).map(section)}`;
 }

@@ -2,18 +2,42 @@
 
 import "../shell.js";
 import { problemBox } from "../list_page.js";
-import { callParts } from "../page_parts.js";
-import { state, subscribe, update } from "../page_state.js";
-import { tr, trn } from "../translate.js";
-import { html, nothing, render } from "../vendor/lit.js";
+import { callParts, state, subscribe, update } from "../page_state.js";
+import { number, tr, trn } from "../translate.js";
+import { html, nothing, render, repeat } from "../vendor/lit.js";
+import * as conditions from "./conditions.js";
 import { read, toggle } from "./conditions.js";
-import { saveAllRecords, saveTable } from "./export_files.js";
-import { facets } from "./facets.js";
 import { cards, measure, tiles } from "./grid.js";
 import { largeView } from "./large_view.js";
-import { attempt, change, emptyList, more, moreCards, readAddress, show } from "./listing.js";
-import { MAX_SET } from "./requests.js";
-import { dialogs, selectionBar } from "./selection_bar.js";
+import { attempt, change, emptyList, MAX_SET, more, moreCards, openFacet, readAddress, saveAllRecords, saveTable, show } from "./listing.js";
+import { selectionBar } from "./selection_bar.js";
+
+const MORE = 100; // with "More values"
+
+function range(key, { minimum, maximum, values }, where) {
+  const limits = conditions.rangeOf(where, key);
+  if ((minimum === null || values < 3) && !limits.minimum && !limits.maximum) return nothing;
+  const take = (name, { validity, value }) => validity.valid && change({ where: conditions.withRange(where, key, { ...limits, [name]: value }) });
+  const field = (name, label, bound) => html`<input type="number" step="any" .value=${limits[name]} placeholder=${bound ?? ""} aria-label=${label} @change=${({ target }) => take(name, target)} />`;
+  return html`<div class="range">${field("minimum", tr("Least {key}", { key }), minimum)}<span>${tr("to")}</span>${field("maximum", tr("Greatest {key}", { key }), maximum)}</div>`;
+}
+
+function choices(key, answer, where) {
+  const chosen = conditions.valuesOf(where, key);
+  const missing = chosen.filter((value) => !answer.items.some((item) => item.value === value));
+  const row = ({ value, images }) => html`<label><input type="checkbox" .checked=${chosen.includes(value)} @change=${() => change({ where: conditions.toggle(where, `${key}=${value}`) })} /><span class="value">${value}</span><span class="count">${images === undefined ? "" : number(images)}</span></label>`;
+  return html`${range(key, answer, where)}
+    ${repeat([...missing.map((value) => ({ value })), ...answer.items], ({ value }) => value, row)}
+    ${answer.values > answer.items.length ? html`<button class="link" type="button" @click=${() => openFacet(key, true, answer.items.length + MORE)}>${tr("More of {count} values", { count: answer.values })}</button>` : nothing}`;
+}
+
+/** A part for each label key of the collection. */
+function facets({ keys, opened, values, where }) {
+  const part = ({ key, values: count }) => html`<details class="facet" data-key=${key} .open=${opened.has(key)} @toggle=${({ target }) => target.open !== opened.has(key) && openFacet(key, target.open)}>
+    <summary>${key}<span class="count">${number(count)}</span></summary>
+    <div class="values" role="group" aria-label=${key}>${opened.has(key) && values.has(key) ? choices(key, values.get(key), where) : nothing}</div></details>`;
+  return html`<div id="facets">${repeat(keys?.items ?? [], ({ key }) => key, part)}</div>`;
+}
 
 const page = document.getElementById("browse");
 const views = JSON.parse(page.dataset.views ?? "{}"); // names by view, none without series
@@ -26,7 +50,6 @@ Object.assign(state, {
   opened: null, // set of keys whose values are shown
   values: new Map(), // by key
   limits: new Map(), // number of values that are shown, by key
-  label: { key: "", value: "" }, // that is typed
   done: "",
 });
 
@@ -93,7 +116,7 @@ function rest({ pages, cards: listed, view, busy, where, others }) {
 }
 
 function draw(now) {
-  const { total, view, done, dialog } = now;
+  const { total, view, done } = now;
   const ofImages = view === "images";
   const skip = (event) => {
     event.preventDefault(); // another address would load the images again
@@ -107,27 +130,23 @@ function draw(now) {
         ${viewSwitch(now)}${ofImages ? imageTools(now) : nothing}${callParts("tools", now)}</div>
       ${chips(now)}
       <p class="unseen" id="done" role="status">${done}</p>
-      ${dialog ? nothing : problemBox(now)}
+      ${problemBox(now)}
       ${ofImages ? tiles(now) : cards(now)}
       ${rest(now)}
       ${selectionBar(now)}
     </div>
-    ${largeView(now)}${dialogs(now)}`, page);
-  showDialogs(now);
+    ${largeView(now)}`, page);
+  showLarge(now);
   measure();
 }
 
-/** Open and close the dialogs as the state has it, after they were drawn. */
-function showDialogs({ large, dialog }) {
-  for (const each of page.querySelectorAll("dialog")) {
-    const isWanted = each.id === "large" ? Boolean(large) : each.id === dialog;
-    if (each.open === isWanted) continue;
-    if (!isWanted) each.close();
-    else {
-      each.showModal();
-      each.querySelector("cbir-viewer")?.stage.focus();
-    }
-  }
+/** Open and close the large view as the state has it, after it was drawn. */
+function showLarge({ large }) {
+  const dialog = document.getElementById("large");
+  if (dialog.open === Boolean(large)) return;
+  if (!large) return dialog.close();
+  dialog.showModal();
+  dialog.querySelector("cbir-viewer").stage.focus();
 }
 
 let isScheduled = false;

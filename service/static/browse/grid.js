@@ -1,14 +1,40 @@
 // The grid of images: tiles for what is in sight, selection by mouse and keys; and the cards of series and studies.
 
 import { imageAddress } from "../api.js";
-import { face, tip } from "../card.js";
-import { factsOf } from "../card_words.js";
+import { face, factsOf, tip } from "../card.js";
 import { state, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-import { movedPosition, visibleTiles } from "./grid_window.js";
 import { openItem } from "./large_view.js";
 import { attempt, change, more } from "./listing.js";
+
+/**
+ * The tiles to show, from `first` to before `last`, and the height in pixels of the rows before and after them.
+ * count: tiles of the list; top: pixels of the grid above the sight, negative if it begins below its upper edge;
+ * height: of the sight; spare: rows beyond it at either end.
+ */
+export function visibleTiles({ count, columns, rowHeight, top, height, spare = 2 }) {
+  const rows = Math.ceil(count / columns);
+  const firstRow = Math.min(Math.max(0, Math.floor(top / rowHeight) - spare), Math.max(0, rows - 1));
+  const lastRow = Math.min(rows, Math.max(firstRow, Math.ceil((top + height) / rowHeight) + spare));
+  return {
+    first: firstRow * columns,
+    last: Math.min(count, lastRow * columns),
+    before: firstRow * rowHeight,
+    after: (rows - lastRow) * rowHeight,
+  };
+}
+
+/** The position that a key moves to; undefined for other keys. */
+export function movedPosition(key, position, { count, columns, page }) {
+  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns, PageUp: -page * columns, PageDown: page * columns };
+  if (key === "Home") return 0;
+  if (key === "End") return count - 1;
+  if (!(key in steps)) return undefined;
+  const moved = position + steps[key];
+  if (Math.abs(steps[key]) === columns && (moved < 0 || moved >= count)) return position;
+  return Math.min(Math.max(moved, 0), count - 1);
+}
 
 const FALLBACK = { columns: 4, rowHeight: 220 }; // until a tile is drawn
 const START = { first: 0, last: 24, before: 0, after: 0 };
@@ -93,7 +119,6 @@ function key(event) {
   reveal();
 }
 
-/** Scroll until the active tile is in sight. */
 function reveal() {
   const { columns, rowHeight } = layout();
   const top = grid().getBoundingClientRect().top + Math.floor(state.active / columns) * rowHeight;

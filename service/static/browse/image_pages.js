@@ -45,17 +45,14 @@ export class ImagePages {
     return this.items.map((item) => item.image_id);
   }
 
-  /** The image that is loaded under an id. */
   item(id) {
     return this.items[this.positions.get(id)];
   }
 
-  /** The records of these ids that are loaded. */
   records(ids) {
     return [...ids].map((id) => this.item(id)).filter(Boolean);
   }
 
-  /** Take deleted images out. */
   remove(ids) {
     const gone = new Set(ids);
     this.items = this.items.filter((item) => !gone.has(item.image_id));
@@ -92,7 +89,6 @@ export class Selection {
     this.anchor ??= position;
   }
 
-  /** Select all of a list. */
   add(list) {
     for (const id of list) this.ids.add(id);
   }

@@ -1,13 +1,12 @@
 // An image, with the slices of its series, or a series or study, large, in a dialog.
 
-import { titleOf } from "../card_words.js";
+import { titleOf } from "../card.js";
 import { state, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
 import { html, live, nothing } from "../vendor/lit.js";
 import { sliceOf } from "../viewer/picture_source.js";
 import "../viewer/viewer.js";
-import { attempt, change, more } from "./listing.js";
-import { record, searchAddress, slices } from "./requests.js";
+import { attempt, change, more, record, searchAddress, slices } from "./listing.js";
 
 const indexOf = (items, { image_id }) => items.findIndex((each) => each.image_id === image_id);
 
@@ -69,7 +68,6 @@ function closed() {
   if (large?.uids) change({ study: "", series: "" });
 }
 
-/** The dialog for a state. */
 export function largeView({ large }) {
   const item = large?.items[large.index];
   const title = !item ? "" : large.item ? titleOf(large.item) : trn("{count} slice", "{count} slices", large.items.length);
@@ -80,6 +78,6 @@ export function largeView({ large }) {
       <div class="buttons">${large?.item ? html`${step(-1, "←", tr("Previous image"))}${step(1, "→", tr("Next image"))}` : nothing}
         ${item ? html`<a class="button small primary" href=${searchAddress([item.image_id])}>${tr("Search with this image")}</a>` : nothing}
         <button class="button small" type="button" @click=${closed}>${tr("Close")}</button></div></header>
-    <cbir-viewer id="large-viewer" tools="window zoom measure" wheel-zooms .label=${title} .source=${live(large?.source ?? null)}
+    <cbir-viewer id="large-viewer" tools="window zoom measure" wheel-zooms label=${title} .source=${live(large?.source ?? null)}
       @cbir-slice=${({ detail }) => state.large && update({ large: { ...state.large, index: detail.index } })}></cbir-viewer></dialog>`;
 }

@@ -1,11 +1,70 @@
-// What Browse lists: loading images, series and counts for the state, and changing it.
+// What Browse lists: its requests and downloads, loading images, series and counts for the state, and changing it.
 
-import { callParts } from "../page_parts.js";
-import { state, update } from "../page_state.js";
+import { addressIn, fetchJson, imageAddress, jsonBody, request, seriesImages } from "../api.js";
+import { callParts, state, update } from "../page_state.js";
+import { saveFile } from "../theme.js";
 import * as conditions from "./conditions.js";
 import { ImagePages, PAGE, Selection } from "./image_pages.js";
 import { openAddressed } from "./large_view.js";
-import { load, recordsOf } from "./requests.js";
+
+export const MAX_SET = 10_000; // images of a request
+
+const send = (path, fields, options = {}) => request(addressIn(state.facts.collection, path, fields), options);
+
+/** Load something of the collection, or send `body` for it. */
+export const load = async (path, fields, signal, body) => (await send(path, fields, { ...(body && jsonBody(body)), signal })).json();
+
+/** Load all images of a study, or of one of its series, in their order. */
+export const slices = (uids) => seriesImages(state.facts.collection, uids);
+
+export const record = (id) => fetchJson(imageAddress(state.facts.collection, id, "", { cards: true }));
+
+/** Load the images with these ids; with what cards show, if `cards` is true. */
+export const recordsOf = async (ids, cards, signal) => (ids.length ? (await load("images/records", { cards }, signal, { ids })).items : []);
+
+/** Send a change of images in as many parts as it needs. */
+async function sendParts(path, method, { ids, ...fields }) {
+  for (let start = 0; start < ids.length; start += MAX_SET) await send(path, {}, { ...jsonBody({ ids: ids.slice(start, start + MAX_SET), ...fields }), method });
+}
+
+/** Set labels of images; null removes one. */
+export const setLabels = (ids, labels) => sendParts("images", "PATCH", { ids, labels });
+
+export const deleteImages = (ids) => sendParts("images/delete", "POST", { ids });
+
+/** Load a csv table {ids} or {where, sort} of images as a Blob. */
+const table = async (params) => (await send("images/export", {}, jsonBody(params))).blob();
+
+/** The address of the search page with images: the first is the query, the others are judged relevant. */
+export function searchAddress([first, ...others]) {
+  const fields = { ...(state.facts.several && { collection: state.facts.collection }), image: first, ...(others.length && { said: others.join(",") }) };
+  return `/?${new URLSearchParams(fields)}`;
+}
+
+const EXPORT_PAGE = 1000; // images of a request
+
+/** Save {ids} or {where, sort} as a csv table. */
+export async function saveTable(params) {
+  saveFile("images.csv", "text/csv", await table(params));
+}
+
+/** Save records as a JSON list. */
+export function saveRecords(records) {
+  saveFile("images.json", "application/json", JSON.stringify(records, null, 1));
+}
+
+/** Save the records of all pages that load(cursor, limit) has; progress(count) is called for each. */
+export async function saveAllRecords(load, progress) {
+  const parts = [];
+  let [cursor, count] = [null, 0];
+  do {
+    const page = await load(cursor, EXPORT_PAGE);
+    for (const item of page.items) parts.push(count++ ? ",\n" : "", JSON.stringify(item));
+    progress(count);
+    cursor = page.next;
+  } while (cursor !== null);
+  saveFile("images.json", "application/json", ["[", ...parts, "]\n"]);
+}
 
 const SERIES = 60; // cards of a request
 const FEW = 30; // values of a label that may be open at first
@@ -15,11 +74,11 @@ const FIRST = 12; // values shown of a label
 let running = new AbortController();
 let listed = ""; // what the list that is shown was loaded for
 
-/** What is listed, before something is loaded. large: what the large view shows; dialog: id of another one that is open. */
+/** What is listed, before something is loaded. large: what the large view shows. */
 export const emptyList = () => ({
   pages: new ImagePages(async () => ({ items: [], next: null })),
   selection: new Selection(),
-  ...{ active: 0, sight: null, cards: null, total: null, busy: true, problem: null, large: null, dialog: null },
+  ...{ active: 0, sight: null, cards: null, total: null, busy: true, problem: null, large: null },
 });
 
 const addressNow = () => conditions.write(state, state.facts.several ? state.facts.collection : "");
@@ -43,7 +102,7 @@ export function readAddress() {
   return show();
 }
 
-/** Run an action; its error is shown on the page, or in the dialog that is open. */
+/** Run an action; its error is shown on the page. */
 export async function attempt(action) {
   update({ problem: null });
   try {
@@ -102,7 +161,6 @@ export async function count(anew = false) {
   });
 }
 
-/** Load the values of a label. */
 async function fill(key) {
   const { where, part, signal } = state;
   const [beside, limit] = [conditions.conditionsBeside(where, key), state.limits.get(key) ?? FIRST];
@@ -120,7 +178,6 @@ export function openFacet(key, isOpen, limit = 0) {
   if (isOpen) attempt(() => fill(key));
 }
 
-/** Load the next images. */
 export async function more() {
   const { pages } = state;
   await pages.more().catch((error) => {
@@ -129,7 +186,6 @@ export async function more() {
   if (pages === state.pages) update({ busy: false });
 }
 
-/** Load the next studies or series. */
 export async function moreCards() {
   const { view, where, cards, signal } = state;
   const { items, next } = await load("series", { level: view, where, limit: SERIES, cursor: cards?.next }, signal);

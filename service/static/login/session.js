@@ -1,7 +1,8 @@
 // The login of a page: proves its requests, and goes on with a new login when one has ended.
 
+import { ask } from "../dialog.js";
 import { tr } from "../translate.js";
-import { html, nothing, render } from "../vendor/lit.js";
+import { html, nothing } from "../vendor/lit.js";
 
 const DONE = "/login/done"; // the page after a login
 
@@ -21,7 +22,6 @@ export class Session {
     this.#ask = ask;
   }
 
-  /** Headers that prove a request. */
   get headers() {
     return this.#csrf ? { "X-CSRF-Token": this.#csrf } : {};
   }
@@ -74,11 +74,7 @@ function sendWithProgress(address, { method, headers, body, signal }, onProgress
   });
 }
 
-/** Headers of a response, but those of the coding, which the browser has undone. */
-function headersOf(sent) {
-  const lines = sent.getAllResponseHeaders().trim().split(/[\r\n]+/).map((line) => line.split(/: (.*)/s));
-  return lines.filter(([name]) => name && !["content-encoding", "content-length"].includes(name.toLowerCase())).map(([name, value]) => [name, value ?? ""]);
-}
+const headersOf = (sent) => sent.getAllResponseHeaders().trim().split(/[\r\n]+/).filter(Boolean).map((line) => line.split(/: ?(.*)/s, 2));
 
 /** What proves that a request comes from `page`; undefined without a login. */
 const csrfOf = (page) => page.querySelector('meta[name="csrf"]')?.content;
@@ -90,7 +86,7 @@ const pageOf = async (response) => new DOMParser().parseFromString(await respons
 const loadCsrf = async () => csrfOf(await pageOf(await fetch(DONE)));
 
 /** Ask the user to log in, by a dialog that is loaded when it is needed. */
-const askToLogIn = async () => (await import("./login_dialog.js")).askToLogIn({ html, nothing, render, tr, DONE, pageOf, csrfOf, loadCsrf });
+const askToLogIn = async () => (await import("./login_dialog.js")).askToLogIn({ ask, html, nothing, tr, DONE, pageOf, csrfOf, loadCsrf });
 
 /** The session of this page. */
 export const session = new Session(csrfOf(document), loadCsrf, askToLogIn);

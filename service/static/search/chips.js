@@ -1,20 +1,18 @@
-// Filters as chips with counts, the choice of one result per patient, and how large pictures are.
+// What stands above the results: filters as chips with counts, the choice of one result per patient, how large pictures are; and what researchers
+// see: the method and its parameters, before and after, scores, timings, in English.
 
-import { callParts } from "../page_parts.js";
-import { state, update } from "../page_state.js";
+import { toggle } from "../browse/conditions.js";
+import { callParts, state, update } from "../page_state.js";
 import { remember } from "../theme.js";
-import { number, tr } from "../translate.js";
+import { fixed, number, tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
-import { changeSettings } from "./run.js";
+import { changeSettings, changeView, shownHits } from "./run.js";
 import { ALL_IMAGES } from "./search_fields.js";
 
 const TICKS = 12; // values of a label that are listed
 const FEW = 6; // values that are shown at once
 
-const toggled = (condition) => {
-  const { where } = state.settings;
-  changeSettings({ where: where.includes(condition) ? where.filter((each) => each !== condition) : [...where, condition] });
-};
+const toggled = (condition) => changeSettings({ where: toggle(state.settings.where, condition) });
 
 /** The count of images with a condition, "" where it is not known. */
 function countOf(condition, { filters }) {
@@ -85,7 +83,6 @@ function size({ small }) {
   return html`<span class="sizes"><button class="sign" type="button" aria-pressed=${String(!small)} title=${tr("Large pictures")} aria-label=${tr("Large pictures")} @click=${() => choose(false)}>▦</button><button class="sign" type="button" aria-pressed=${String(Boolean(small))} title=${tr("Small pictures")} aria-label=${tr("Small pictures")} @click=${() => choose(true)}>▩</button></span>`;
 }
 
-/** The row above the results. */
 export function chips(now) {
   const { answer, settings, facts } = now;
   const count = answer?.results.length ?? 0;
@@ -96,4 +93,87 @@ export function chips(now) {
     ${callParts("options", now)}
     <span class="tally">${answer ? html`<span role="status" id="tally">${tr("{count} of {images}", { count, images: facts.images })}</span>` : nothing}${size(now)}</span>
   </div>`;
+}
+
+const VIEWS = () => ({ before: tr("Before"), after: tr("After re-ranking"), both: tr("Side by side") });
+
+function parameterField(info, { settings, chosen }) {
+  const change = ({ target }) => {
+    if (!target.reportValidity()) return;
+    const { [info.name]: _, ...rest } = settings.parameters;
+    changeSettings({ parameters: target.value === "" ? rest : { ...rest, [info.name]: Number(target.value) } });
+  };
+  const about = `${info.description}; ${info.minimum} to ${info.maximum}`;
+  return html`<label class="parameter" for=${`parameter-${info.name}`} title=${about}><span>${info.name} <small>${info.description}</small></span>
+    <input type="number" id=${`parameter-${info.name}`} name=${info.name} min=${info.minimum} max=${info.maximum} step=${info.whole ? 1 : "any"} placeholder=${(settings.parameters.preset ? chosen.paper : chosen.defaults)[info.name] ?? ""} .value=${settings.parameters[info.name] ?? ""} @change=${change} /></label>`;
+}
+
+/** The values of the method's paper in place of those of the collection. */
+function presetField({ settings: { parameters } }) {
+  const { preset, ...rest } = parameters;
+  const change = ({ target }) => changeSettings({ parameters: target.checked ? { preset: "paper", ...rest } : rest });
+  return html`<label class="check" for="preset"><input type="checkbox" id="preset" .checked=${Boolean(preset)} @change=${change} /> Values of the paper</label>`;
+}
+
+function methodFields({ facts, settings }) {
+  const chosen = facts.rerankers.find(({ name }) => name === settings.rerank);
+  return html`<label for="rerank">Re-ranking <select id="rerank" @change=${({ target }) => changeSettings({ rerank: target.value, parameters: {} })}>
+      <option value="auto" ?selected=${settings.rerank === "auto"}>Automatic</option>
+      ${facts.rerankers.map(({ name, title }) => html`<option value=${name} ?selected=${name === settings.rerank}>${title}</option>`)}
+    </select></label>
+    <label for="k">Results <input type="number" id="k" min="1" max=${facts.max_results} step="1" .value=${String(settings.k)} @change=${({ target }) => target.reportValidity() && changeSettings({ k: target.valueAsNumber })} /></label>
+    ${chosen?.parameters.length
+      ? html`<details class="parameters" id="parameters"><summary>Parameters${Object.entries(settings.parameters).map(([name, value]) => ` · ${name}=${value}`)}</summary>${chosen.paper ? presetField({ settings }) : nothing}${chosen.parameters.map((info) => parameterField(info, { settings, chosen }))}</details>`
+      : nothing}
+    <p class="hint" id="explanation">${chosen?.description ?? "The method that is best for this collection; the answer says which one and why."}</p>`;
+}
+
+/** {up, down, new} of the results against their ranks without re-ranking. */
+function moves(results) {
+  const counts = { up: 0, down: 0, new: 0 };
+  for (const { rank, rank_before: before } of results) {
+    if (before === null || before === undefined) counts.new += 1;
+    else if (before !== rank) counts[before > rank ? "up" : "down"] += 1;
+  }
+  return counts;
+}
+
+function summary({ answer }) {
+  const { rerank, timings_ms: times, before, grouping } = answer;
+  const stages = Object.entries(times).filter(([stage]) => stage !== "total").map(([stage, ms]) => `${stage} ${fixed(ms, 1)}`);
+  const counts = before && moves(answer.results);
+  return html`<p class="summary" id="summary"><b>${rerank.method}</b>${rerank.reason ? ` (auto: ${rerank.reason})` : ""}${rerank.scope === "collection" ? "" : ` · ${rerank.scope}`}${grouping ? ` · one per ${grouping.by} among ${grouping.depth}` : ""}
+    ${counts ? html` · <span class="moves">▲ ${counts.up} ▼ ${counts.down} new ${counts.new}</span>` : nothing} · ${Math.round(times.total)} ms <span class="stages">(${stages.join(" · ")})</span></p>
+    ${rerank.notes.length ? html`<ul class="notes" id="notes">${rerank.notes.map((note) => html`<li>${note}</li>`)}</ul>` : nothing}`;
+}
+
+export function expertPanel(now) {
+  const { answer, settings } = now;
+  return html`<div class="expert" id="expert-panel" role="group" aria-label="Expert">
+    ${methodFields(now)}
+    ${answer?.before ? html`<fieldset class="switch" id="views"><legend class="unseen">Show</legend>${Object.entries(VIEWS()).map(([view, title]) => html`<label><input type="radio" name="view" value=${view} .checked=${settings.view === view} @change=${() => changeView(view)} /><span>${title}</span></label>`)}</fieldset>` : nothing}
+    ${answer ? summary(now) : nothing}
+  </div>`;
+}
+
+/** The number of decimals, from 3 to 7, at which most scores of a list differ. */
+function decimalsFor(scores) {
+  for (let digits = 3; digits < 7; digits += 1) {
+    if (new Set(scores.map((score) => score.toFixed(digits))).size > scores.length / 2) return digits;
+  }
+  return scores.length > 1 ? 7 : 3;
+}
+
+/** How a result moved: {sign, words} against its rank without re-ranking, of which `depth` are known. */
+function moveOf({ rank, rank_before: before }, depth) {
+  if (before === null || before === undefined) return { sign: "new", words: `from beyond rank ${depth}` };
+  if (before === rank) return { sign: "=", words: "not moved" };
+  return before > rank ? { sign: `▲${before - rank}`, words: `up ${before - rank}, from rank ${before}` } : { sign: `▼${rank - before}`, words: `down ${rank - before}, from rank ${before}` };
+}
+
+/** Score, distance and move of a result, below its card. */
+export function expertFigures(hit, now, list) {
+  const digits = decimalsFor(shownHits(now, list).map(({ score }) => score));
+  const move = list === "after" && now.answer.before && !hit.site && typeof hit.rank === "number" ? moveOf(hit, now.answer.before.depth) : null;
+  return html`<span class="figures"><span title="larger is better; comparable within this list only">score ${fixed(hit.score, digits)}</span> <span title="0 for equal values; comparable between searches of this collection">distance ${fixed(hit.distance, 2)}</span>${move ? html` <span class="move" role="img" title=${move.words} aria-label=${move.words}>${move.sign}</span>` : nothing}</span>`;
 }

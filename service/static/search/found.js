@@ -1,23 +1,42 @@
-// The results at the right: chips, pictures, what went wrong, or the start page.
+// The results at the right: chips, pictures, what went wrong, or the start page; and the bar of judgements, as soon as something is marked.
 
-import { imageAddress } from "../api.js";
+import { imageAddress, seriesImages } from "../api.js";
 import { card } from "../card.js";
-import { callParts } from "../page_parts.js";
-import { state } from "../page_state.js";
-import { tr } from "../translate.js";
+import { problemBox } from "../list_page.js";
+import { callParts, state, update } from "../page_state.js";
+import { asText, changes } from "../rounds.js";
+import { tr, trn } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-import { chips } from "./chips.js";
-import { openComparison } from "./comparison.js";
-import { expertFigures, expertPanel } from "./expert.js";
-import { markBar } from "./mark_bar.js";
-import { addressOf, changeSettings, collectionName, isStale, mark, run, searchWith, showMore, shownHits, startSearch } from "./run.js";
+import { chips, expertFigures, expertPanel } from "./chips.js";
+import { openComparison } from "./query_viewer.js";
+import { addressOf, changeSettings, clearMarks, collectionName, isStale, mark, refine, searchWith, showMore, shownHits, startSearch, undoRound } from "./run.js";
+import { searchedMarks } from "./search_fields.js";
+
+function round(changed, index) {
+  const values = { round: index + 1, count: changed.size };
+  return html`<li><button class="pill" type="button" data-round=${index} aria-label=${tr("Undo round {round}, {count} judged", values)} @click=${() => undoRound(index)}>${tr("Round {round} · {count}", values)} <span aria-hidden="true">×</span></button></li>`;
+}
+
+/** The bar for a state; nothing without marks. */
+function markBar(now) {
+  const { marks, rounds } = now;
+  if (!marks.size && !rounds.length) return nothing;
+  const liked = [...marks.values()].filter((value) => value > 0).length;
+  const words = [liked && trn("{count} like this", "{count} like this", liked), marks.size - liked && trn("{count} not", "{count} not", marks.size - liked)].filter(Boolean).join(", ");
+  return html`<div class="mark-bar" id="rounds" role="group" aria-label=${tr("Judgements")}>
+    <p role="status" id="judged">${words || tr("Nothing marked")}</p>
+    <button class="button primary" type="button" id="learn" ?disabled=${asText(marks) === searchedMarks(now)} @click=${refine}>${tr("Refine")}</button>
+    ${callParts("marked", now)}
+    <button class="button" type="button" id="unjudge" @click=${clearMarks}>${tr("Clear")}</button>
+    ${rounds.length ? html`<ol class="rounds" role="list" aria-label=${tr("Rounds")}>${changes(rounds).map(round)}</ol>` : nothing}
+  </div>`;
+}
 
 const FIRST = 48; // cards of the first paint; more than a screen shows
 
 const actionsOf = (list) => ({ open: (hit) => openComparison(hit, shownHits(state, list)), mark: (hit, value) => mark(hit.image_id, value), search: (hit) => searchWith(hit.image_id) });
 const ACTIONS = { before: actionsOf("before"), after: actionsOf("after") };
 
-/** A button that shows more of the group of a hit. */
 function more(hit, { members }) {
   const left = (members.get(hit.image_id)?.group ?? hit.group)?.more;
   if (!left) return nothing;
@@ -45,7 +64,6 @@ function grid(now, list, title) {
     <ol class=${`grid${now.small ? " small" : ""}`} role="list" aria-label=${title}>${repeat(drawn, ({ image_id, site }) => `${site ?? ""}/${image_id}`, (hit) => result(hit, now, list))}</ol></div>`;
 }
 
-/** The lists that are shown. */
 function lists(now) {
   const { answer, settings, busy } = now;
   if (!answer) return nothing;
@@ -65,12 +83,6 @@ function noResults({ settings: { where }, fields }) {
     <p>${where.length ? tr("No other image of the collection matches {conditions}.", { conditions: where.join(", ") }) : others}</p>
     ${fields.exclude_own_study ? html`<button class="button" type="button" id="with-own-study" @click=${() => changeSettings({ ownStudy: true })}>${tr("Search in the query's own study too")}</button>` : nothing}
     ${where.length ? html`<button class="button" type="button" id="unfilter" @click=${() => changeSettings({ where: [] })}>${tr("Search without filters")}</button>` : nothing}</section>`;
-}
-
-function problemBox({ problem, query }) {
-  if (!problem) return nothing;
-  return html`<section class="state problem" id="problem" role="alert"><h2>${problem.title}</h2><p>${problem.message}</p>
-    ${problem.temporary ? html`<button class="button" type="button" id="retry" @click=${() => (query ? run() : location.reload())}>${tr("Try again")}</button>` : nothing}</section>`;
 }
 
 function start({ facts }) {
@@ -100,4 +112,58 @@ export function found(now) {
     ${query || answer ? (answer || problem ? lists(now) : busy ? skeleton() : nothing) : problem ? nothing : start(now)}
     ${callParts("results", now)}
     ${markBar(now)}`;
+}
+
+const LEAST_DRAG = 6; // pixels of a drag; less is a click
+
+const stacks = new Map(); // promises of image ids in order, by collection and series
+let scrubbed = null; // {hit, x, index, width, moved}
+
+/** The ids of the images of a series in their order. */
+function stackOf({ dicom }) {
+  const key = `${collectionName()}/${dicom.series}`;
+  if (!stacks.has(key)) {
+    const loading = seriesImages(collectionName(), dicom).then((items) => items.map(({ image_id }) => image_id));
+    loading.catch(() => stacks.delete(key));
+    stacks.set(key, loading);
+  }
+  return stacks.get(key);
+}
+
+/** The slice of a drag: the whole width of a card goes through the whole series. */
+const sliceAt = (start, dragged, width, count) => Math.min(Math.max(start + Math.round((dragged / width) * (count - 1)), 0), count - 1);
+
+function beginScrub(event) {
+  const film = event.target.closest("[data-stack]");
+  const hit = film && !event.button && shownHits(state).find(({ image_id }) => image_id === film.dataset.stack);
+  if (hit?.dicom) scrubbed = { hit, x: event.clientX, width: film.clientWidth, moved: false };
+}
+
+async function scrub(event) {
+  if (!scrubbed || (!scrubbed.moved && Math.abs(event.clientX - scrubbed.x) < LEAST_DRAG)) return;
+  const current = scrubbed;
+  current.moved = true;
+  const ids = await stackOf(current.hit).catch(() => []);
+  if (ids.length < 2 || scrubbed !== current) return;
+  const shown = state.slices.get(current.hit.image_id)?.id ?? current.hit.image_id;
+  current.start ??= ids.indexOf(shown);
+  const index = sliceAt(current.start, event.clientX - current.x, current.width, ids.length);
+  const slice = { number: index + 1, count: ids.length, id: ids[index], address: imageAddress(collectionName(), ids[index], "/thumbnail") };
+  if (slice.id !== shown) update({ slices: new Map(state.slices).set(current.hit.image_id, slice) });
+}
+
+export function installScrubbing(area) {
+  let suppress = false;
+  area.addEventListener("pointerdown", (event) => {
+    suppress = false;
+    beginScrub(event);
+  });
+  document.addEventListener("pointermove", scrub);
+  for (const end of ["pointerup", "pointercancel"]) {
+    document.addEventListener(end, () => {
+      suppress = Boolean(scrubbed?.moved);
+      scrubbed = null;
+    });
+  }
+  area.addEventListener("click", (event) => suppress && event.target.closest("[data-stack]") && (event.preventDefault(), event.stopPropagation()), true);
 }

@@ -1,29 +1,17 @@
 // Single keys as shortcuts, and going through the results by arrow keys.
 
-import { callParts } from "../page_parts.js";
-import { state, update } from "../page_state.js";
-import { next as nextColours, remember, remembered } from "../theme.js";
+import { neighbour } from "../card.js";
+import { ask } from "../dialog.js";
+import { callParts, state } from "../page_state.js";
+import { byId, remember, remembered, switchColours } from "../theme.js";
 import { tr } from "../translate.js";
-import { html, ref } from "../vendor/lit.js";
+import { html } from "../vendor/lit.js";
 import { queryViewer } from "./query_viewer.js";
 import { changeView, isStale, mark, refine, searchWith, shownHits } from "./run.js";
 
 const CHOICE = "single-keys";
 
-const byId = (id) => document.getElementById(id);
 const hitOf = (card) => shownHits(state).find(({ image_id, site }) => !site && image_id === card.dataset.image);
-
-/** The card that a key moves to from one of `cards`, whose tops are `tops`; undefined for other keys. */
-export function targetOf(key, index, tops) {
-  const second = tops.findIndex((top) => top !== tops[0]);
-  const row = second < 0 ? tops.length : second;
-  return { ArrowLeft: index - 1, ArrowRight: index + 1, ArrowUp: index - row, ArrowDown: index + row, Home: 0, End: tops.length - 1 }[key];
-}
-
-function neighbour(card, key) {
-  const cards = [...card.closest(".grid").querySelectorAll(".card")];
-  return cards[targetOf(key, cards.indexOf(card), cards.map((each) => each.parentElement.offsetTop))];
-}
 
 const judge = (card, value) => !state.query.text && !isStale(state) && hitOf(card) && mark(card.dataset.image, value);
 
@@ -36,8 +24,8 @@ const actions = () => ({
   j: refine,
   b: () => history.state?.round && history.back(),
   e: () => byId("expert").click(),
-  l: nextColours,
-  "?": () => update({ help: true }),
+  l: switchColours,
+  "?": showHelp,
   ...(state.expert && { 1: () => changeView("before"), 2: () => changeView("after"), 3: () => changeView("both"), r: () => byId("rerank")?.focus(), k: () => byId("k")?.focus() }),
   ...Object.assign({}, ...callParts("keys")),
 });
@@ -87,20 +75,14 @@ const KEYS = () => [
   ["?", tr("This list")],
 ];
 
-/** The list of keys. */
-export function helpDialog({ help }) {
-  const show = (dialog) => dialog && help && !dialog.open && dialog.showModal();
+function showHelp() {
   const rows = [...KEYS(), ...callParts("keyWords").flat()];
-  return html`<dialog class="help" id="help" aria-labelledby="help-title" @close=${() => update({ help: false })} ${ref(show)}>
-    <h2 id="help-title">${tr("Keyboard shortcuts")}</h2>
-    <dl>${rows.map(([keys, words]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${words}</dd></div>`)}</dl>
-    <label class="check" for="single-keys"><input type="checkbox" id="single-keys" ?checked=${remembered(CHOICE) !== "off"} @change=${({ target }) => remember(CHOICE, target.checked ? "on" : "off")} /> ${tr("Use single keys as shortcuts")}</label>
-    <form method="dialog"><button class="button primary" id="helped">${tr("Close")}</button></form>
-  </dialog>`;
+  const body = html`<dl>${rows.map(([keys, words]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${words}</dd></div>`)}</dl>
+    <label class="check" for="single-keys"><input type="checkbox" id="single-keys" ?checked=${remembered(CHOICE) !== "off"} @change=${({ target }) => remember(CHOICE, target.checked ? "on" : "off")} /> ${tr("Use single keys as shortcuts")}</label>`;
+  ask({ id: "help", title: tr("Keyboard shortcuts"), body, confirm: tr("Close"), cancel: "", act: () => {} });
 }
 
-/** Connect the keys. */
 export function install() {
   document.addEventListener("keydown", press);
-  byId("keys-help").addEventListener("click", () => update({ help: true }));
+  byId("keys-help").addEventListener("click", showHelp);
 }

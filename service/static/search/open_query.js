@@ -1,29 +1,56 @@
 // Queries from the user: files that are chosen, dropped or pasted; an id, a link or words in the box; a picture that is dragged here.
 
-import * as address from "../address.js";
-import { addressIn, ApiError, request } from "../api.js";
-import { droppedFiles } from "../dropped_files.js";
-import { InputError } from "../input_error.js";
+import { addressIn, fetchJson } from "../api.js";
 import { state, update } from "../page_state.js";
+import { Problem } from "../problems.js";
 import { tr } from "../translate.js";
-import { kindOf } from "./box_text.js";
 import { changeCollection, collectionName, openAddress, showError, startSearch } from "./run.js";
+import { kindOf, writeAddress } from "./search_fields.js";
+
+const MAX_FILES = 5000;
+
+const fileOf = (entry) => new Promise((resolve, reject) => entry.file(resolve, reject));
+const batch = (reader) => new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+
+async function walk(entry, files) {
+  if (files.length >= MAX_FILES) throw new Problem(tr("The folder is too large"), tr("It has more than {count} files. Choose the folder of one study or series.", { count: MAX_FILES }));
+  if (entry.name.startsWith(".")) return; // .DS_Store and the like
+  if (entry.isFile) files.push(await fileOf(entry));
+  else {
+    const reader = entry.createReader(); // gives at most 100 entries at a time
+    for (let entries = await batch(reader); entries.length; entries = await batch(reader)) {
+      for (const each of entries) await walk(each, files);
+    }
+  }
+}
+
+/** The files of a drop; to be called in its event, since the transfer is empty later. Raises Problem. */
+function droppedFiles(transfer) {
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  const plain = [...transfer.files];
+  if (!entries.some((entry) => entry.isDirectory)) return Promise.resolve(plain);
+  return (async () => {
+    const files = [];
+    for (const entry of entries) await walk(entry, files);
+    return files;
+  })();
+}
 
 let reading = 0; // the latest choice of files; earlier ones that are still read do not matter
 
 /** Search with files of the user, or say why not. */
-export async function openFiles(promised) {
+async function openFiles(promised) {
   const number = ++reading;
   try {
     const files = [...(await promised)].filter(({ name }) => !name.startsWith("."));
     if (!files.length) return;
-    const { readFiles } = await import("../read_files.js");
+    const { readFiles } = await import("../query_files.js");
     const query = await readFiles(files, { ofSeries: state.facts.of_series, maxBytes: state.facts.max_upload_bytes });
     if (number === reading) startSearch(query);
   } catch (error) {
     if (number !== reading) return;
-    const unread = new ApiError(tr("The files cannot be read"), tr("The browser cannot read them. Copy them to a local folder and try again."));
-    showError(error instanceof InputError ? new ApiError(error.title, error.message) : error instanceof DOMException ? unread : error);
+    const unread = new Problem(tr("The files cannot be read"), tr("The browser cannot read them. Copy them to a local folder and try again."));
+    showError(error instanceof Problem ? new Problem(error.title, error.message) : error instanceof DOMException ? unread : error);
   }
 }
 
@@ -32,14 +59,13 @@ async function openImage({ collection, id }) {
   if (!collection || collection === collectionName()) startSearch({ image: id });
 }
 
-/** Search with an image in the middle of the study of a UID. */
 async function openUid(uid) {
-  const { items } = await (await request(addressIn(collectionName(), "images", { study: uid, sort: "slices", limit: 1000 }), {})).json();
+  const { items } = await fetchJson(addressIn(collectionName(), "images", { study: uid, sort: "slices", limit: 1000 }));
   if (items.length) return startSearch({ image: items[items.length >> 1].image_id });
   refuse(tr("No such study here"), tr("No study of this collection has the UID {uid}.", { uid }));
 }
 
-const refuse = (title, message) => showError(new ApiError(title, message));
+const refuse = (title, message) => showError(new Problem(title, message));
 
 /** Search with what was typed or pasted: an id, a link of this service, a UID, or words. */
 export async function openText(typed) {
@@ -49,7 +75,7 @@ export async function openText(typed) {
   update({ problem: null });
   if (found.kind === "image") return openImage(found);
   if (found.kind === "page") {
-    history.pushState({}, "", address.write(found.params));
+    history.pushState({}, "", writeAddress(found.params));
     return openAddress();
   }
   if (found.kind === "other") return location.assign(found.address); // wholly: a path may begin with //, as another host does

@@ -1,12 +1,14 @@
-// The viewer of the query: what it shows, and what the user does in it.
+// The viewer of the query: what it shows, what the user does in it; and the reading view, the query and results beside each other.
 
 import { record } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
-import { state, update } from "../page_state.js";
+import { callParts, state, update } from "../page_state.js";
 import { tr } from "../translate.js";
 import { EIGHT_BIT } from "../viewer/levels.js";
 import { seriesOf } from "../viewer/picture_source.js";
-import { changePart, collectionName } from "./run.js";
+import { regionParts } from "../viewer/place.js";
+import { openReading, resultOf } from "../viewer/reading.js";
+import { changePart, collectionName, mark, shownHits, startSearch } from "./run.js";
 
 const WINDOWED = ["dicom", "nifti"]; // formats that are searched in a window
 const SEARCH_DELAY = 400; // ms from the last step through a stack to its search
@@ -21,7 +23,7 @@ async function noteKind(file) {
 }
 
 /** The query as the source of a viewer; null for words and whole series. */
-export function sourceOf({ image, file, frame, slices, slice, places, files, series, window }) {
+function sourceOf({ image, file, frame, slices, slice, places, files, series, window }) {
   const collection = collectionName();
   if (image) return { kind: "image", collection, id: image, window };
   if (!file || series) return null;
@@ -91,11 +93,6 @@ function noteWindow({ detail }) {
   update({ otherWindow: searchable && String(detail.window) !== String(query.window ?? null) ? { window: detail.window } : null });
 }
 
-/** The region of a query in parts of its picture of a size {width, height}, null without one. */
-export function regionParts({ region } = {}, { width, height } = {}) {
-  return region && width ? { x: region[0] / width, y: region[1] / height, width: region[2] / width, height: region[3] / height } : null;
-}
-
 const showRegion = (viewer) => (viewer.region = regionParts(state.query ?? {}, viewer.picture?.size));
 
 let synced = {}; // {viewer, query} whose region and window were shown last
@@ -124,3 +121,32 @@ function connect(viewer) {
 
 /** The viewer of the query, null without one. */
 export const queryViewer = () => document.querySelector("#side cbir-viewer");
+
+const KINDS = { relevant: 1, irrelevant: -1 };
+
+/** The query in words. */
+export const captionOf = ({ text, image }) => text ?? (image ? tr("Image {name} of the collection", { name: image.slice(0, 8) }) : tr("Your image"));
+
+/** Compare results with the query: those of the page, or others; from one of them, or from the first. */
+export function openComparison(from = shownHits(state)[0], listed = shownHits(state)) {
+  const { shownQuery: query } = state;
+  const hits = listed.filter(({ site }) => !site);
+  if (!hits.length) return;
+  const viewer = query === state.query ? queryViewer() : null; // which else shows the query whose results are awaited
+  const source = query.text ? null : sourceOf(query);
+  openReading({
+    query: { source: source && { ...source, window: viewer?.window ?? query.window }, caption: captionOf(query), region: regionParts(query, viewer?.picture?.size) },
+    results: hits.map((hit) => resultOf(hit, collectionName())),
+    index: Math.max(hits.findIndex(({ image_id }) => image_id === from.image_id), 0),
+    actions: {
+      search: (image) => startSearch({ image }),
+      ...(!query.text && query === state.query && {
+        mark: (image, kind) => mark(image, KINDS[kind]),
+        markOf: (image) => Object.keys(KINDS).find((kind) => KINDS[kind] === state.marks.get(image)) ?? null,
+      }),
+      shown: ({ hit }) => callParts("openResult", "compare", hit),
+      told: ({ hit }) => callParts("openResult", "metadata", hit),
+      closed: ({ id }) => document.querySelector(`#columns .card[data-image="${CSS.escape(id)}"]`)?.focus(),
+    },
+  });
+}

@@ -1,15 +1,31 @@
 // Running searches: with a new query, with judgements, or again after a change of the settings.
 
-import * as address from "../address.js";
-import { ApiError, request } from "../api.js";
-import { membersOf, nextSize } from "../group_members.js";
-import { withFileNames } from "../input_error.js";
-import { callParts } from "../page_parts.js";
-import { state, update } from "../page_state.js";
-import { asText, parse, without } from "../rounds.js";
+import { request } from "../api.js";
+import { callParts, state, update } from "../page_state.js";
+import { Problem, withFileNames } from "../problems.js";
+import { asText, judged, parse, without } from "../rounds.js";
 import { tr } from "../translate.js";
-import { addressFields, defaultSettings, queryOf, searchedMarks, searchFields, settingsOf } from "./search_fields.js";
+import { addressFields, defaultSettings, queryOf, readAddress, searchedMarks, searchFields, settingsOf, writeAddress } from "./search_fields.js";
 import { sendSearch } from "./send_search.js";
+
+const STEP = 24; // members that are loaded at once
+const MAX_SIZE = 100; // results of a group in one answer
+
+/** The group size to search with to see more of the group of `hit` than are shown. */
+export function nextSize(hit) {
+  const shown = 1 + (hit.members?.length ?? 0);
+  return Math.min(shown + Math.min(STEP, hit.group.more), MAX_SIZE);
+}
+
+/** The group of `hit` as the results of a larger answer have it: {members, group}; members have ranks such as "3.1". */
+export function membersOf(hit, results) {
+  const found = results.filter(({ group }) => group?.key === hit.group.key);
+  const members = found
+    .filter(({ image_id }) => image_id !== hit.image_id)
+    .map((member, index) => ({ ...member, group: null, rank: `${hit.rank}.${index + 1}` }));
+  const more = found.length && found.length < MAX_SIZE ? found[0].group.more : 0;
+  return { members, group: { ...hit.group, more } };
+}
 
 const UPLOAD_PART = 0.9; // of the progress; the rest is the search
 
@@ -28,7 +44,7 @@ function restart() {
 export const collectionName = () => state.facts.collection;
 
 /** The address of the page for a query: that of now, another one, or none. */
-export const addressOf = (query) => address.write(addressFields({ ...state, rounds: query === state.query ? state.rounds : [] }, query));
+export const addressOf = (query) => writeAddress(addressFields({ ...state, rounds: query === state.query ? state.rounds : [] }, query));
 
 /** What an entry of the history has of a query: its number among those that no address contains. */
 export function entryOf(query) {
@@ -41,7 +57,7 @@ export function entryOf(query) {
 const begun = (query) => ({ query, marks: new Map(), rounds: [], sheet: false, otherWindow: null });
 
 /** Put the rounds and marks into the entry of the history that is shown. */
-export function keepMarks() {
+function keepMarks() {
   history.replaceState({ ...history.state, rounds: state.rounds, marks: asText(state.marks) }, "", addressOf(state.query));
 }
 
@@ -109,11 +125,8 @@ function searchRound(rounds) {
 
 /** Mark a result as like the query (1) or not (-1); the same mark again takes it away. */
 export function mark(image, value) {
-  const marks = new Map(state.marks);
-  if (marks.get(image) === value) marks.delete(image);
-  else marks.set(image, value);
-  update({ marks });
-  callParts("judge", image, marks.get(image) ?? 0);
+  update({ marks: judged(state.marks, image, value) });
+  callParts("judge", image, state.marks.get(image) ?? 0);
   keepMarks();
 }
 
@@ -146,18 +159,17 @@ export async function run() {
     callParts("answer", answer, { query, signal });
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
-    if (error instanceof ApiError && query.file) error.message = withFileNames(error.message, query);
+    if (error instanceof Problem && query.file) error.message = withFileNames(error.message, query);
     showError(error);
   }
 }
 
 /** Say what went wrong, beside the results. */
 export function showError(error) {
-  const isKnown = Boolean(error.title);
-  if (!isKnown) console.error(error);
-  const title = isKnown ? error.title : tr("Something went wrong on this page");
-  const message = isKnown ? error.message : tr("Reload the page and search again.");
-  update({ busy: null, problem: { title, message, temporary: Boolean(error.temporary), status: error.status ?? 0 } });
+  const { title = tr("Something went wrong on this page"), temporary } = error;
+  if (!error.title) console.error(error);
+  const message = error.title ? error.message : tr("Reload the page and search again.");
+  update({ busy: null, problem: { title, message, again: temporary && (() => (state.query ? run() : location.reload())) } });
 }
 
 /** Show more of the group of a result. */
@@ -183,21 +195,28 @@ export function shownHits({ answer, settings, members, facts }, list = settings.
   return hits.flatMap((hit) => [hit, ...(members.get(hit.image_id)?.members ?? [])]);
 }
 
-/** Go to another collection with the query, if it is a file or words. */
-export async function changeCollection(name) {
+/** Read what the service says of a collection; null if it does not, which is shown, or if something else was asked for meanwhile. */
+async function factsFor(collection) {
   const signal = restart();
   try {
-    const facts = await loadFacts(name, signal);
-    if (signal.aborted) return;
-    const { query } = state;
-    const kept = query?.image ? null : query;
-    update({ ...begun(kept), facts, settings: { ...defaultSettings(facts), k: state.settings.k }, answer: null, problem: null, busy: null });
-    callParts("answer", null);
-    history.pushState(entryOf(kept), "", addressOf(kept));
-    run();
+    const facts = await loadFacts(collection, signal);
+    return signal.aborted ? null : facts;
   } catch (error) {
-    if (error.name !== "AbortError") showError(error);
+    if (!signal.aborted) showError(error);
+    return null;
   }
+}
+
+/** Go to another collection with the query, if it is a file or words. */
+export async function changeCollection(name) {
+  const facts = await factsFor(name);
+  if (!facts) return;
+  const { query } = state;
+  const kept = query?.image ? null : query;
+  update({ ...begun(kept), facts, settings: { ...defaultSettings(facts), k: state.settings.k }, answer: null, problem: null, busy: null });
+  callParts("answer", null);
+  history.pushState(entryOf(kept), "", addressOf(kept));
+  run();
 }
 
 async function loadFacts(collection, signal) {
@@ -218,18 +237,12 @@ const usualCollection = () => document.querySelector("#collections [data-collect
 
 /** Run the search of the address, on loading and on history navigation. */
 export async function openAddress() {
-  const params = address.read();
+  const params = readAddress();
   const collection = params.collection ?? usualCollection();
   if (collection !== collectionName()) {
-    const signal = restart();
-    try {
-      const facts = await loadFacts(collection, signal);
-      if (signal.aborted) return;
-      update({ facts });
-    } catch (error) {
-      if (!signal.aborted) showError(error);
-      return;
-    }
+    const facts = await factsFor(collection);
+    if (!facts) return;
+    update({ facts });
   }
   const ofEntry = history.state?.loaded === LOADED ? queries[history.state.file] : null;
   const query = queryOf(params) ?? ofEntry ?? null;

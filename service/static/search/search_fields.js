@@ -1,4 +1,5 @@
-// What a search asks for, from the state of the page: the fields of the API, and the address of the page. Without the document.
+// What a search asks for, from the state of the page: the fields of the API, and the address of the page, which makes searches with
+// collection images shareable; and what a text in the box, or one that is pasted or dropped, stands for. Without the document.
 
 import { parse } from "../rounds.js";
 
@@ -42,7 +43,7 @@ export function searchFields(state, extra = {}) {
 
 const written = (parameters) => Object.entries(parameters).map(([name, value]) => `${name}=${value}`).join(";");
 
-/** The parameters of the page's address for a query, as address.js writes them; defaults are left out. */
+/** The parameters of the page's address for a query, as writeAddress has them; defaults are left out. */
 export function addressFields({ facts, settings, rounds }, query) {
   const usual = defaultSettings(facts);
   const other = (name) => (settings[name] === usual[name] ? "" : settings[name]);
@@ -83,4 +84,44 @@ export function settingsOf(params, facts) {
 /** The query that an address names: {image, region}, else null. */
 export function queryOf({ image, region }) {
   return image ? { image, ...(region && { region: region.split(",").map(Number) }) } : null;
+}
+
+const ADDRESS_PARAMS = ["collection", "image", "region", "anywhere", "rerank", "parameters", "k", "where", "group_by", "own", "said", "view"];
+
+const withValue = (pairs) => pairs.filter(([name, value]) => ADDRESS_PARAMS.includes(name) && value);
+
+/** Read the search from the current address; absent parameters are missing. */
+export const readAddress = () => Object.fromEntries(withValue([...new URLSearchParams(location.search)]));
+
+/** Build the address of a search, relative to the page. */
+export function writeAddress(params) {
+  const text = new URLSearchParams(withValue(ADDRESS_PARAMS.map((name) => [name, params[name]]))).toString();
+  return text ? `?${text}` : location.pathname;
+}
+
+const ID = /^[0-9a-f]{8,64}$|^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const UID = /^\d+(\.\d+){3,}$/;
+
+/** A part of a path, as it is where it is no valid code. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** What a text of the box is: {kind: "page", params} or {kind: "image", id} of this service, {kind: "other", address} for its other pages, {kind: "site"}, {kind: "uid"} or {kind: "words"}. */
+export function kindOf(text, here) {
+  if (/^https?:\/\//i.test(text) && URL.canParse(text)) {
+    const link = new URL(text);
+    if (link.origin !== here) return { kind: "site", host: link.host };
+    const image = /^\/v1\/(?:collections\/([^/]+)\/)?images\/([^/]+)/.exec(link.pathname);
+    if (image) return { kind: "image", collection: image[1] ? decoded(image[1]) : (link.searchParams.get("collection") ?? ""), id: decoded(image[2]) };
+    const params = Object.fromEntries(link.searchParams);
+    return link.pathname === "/" && queryOf(params) ? { kind: "page", params, search: link.search } : { kind: "other", address: link.href };
+  }
+  if (ID.test(text)) return { kind: "image", collection: "", id: text.toLowerCase() };
+  if (UID.test(text)) return { kind: "uid", uid: text };
+  return { kind: "words" };
 }

@@ -1,8 +1,8 @@
 // Requests of searches. A file is sent once: later searches with it send the vector that came with its first answer.
 
-import { addressIn, form, jsonBody, request } from "../api.js";
+import { addressIn, formBody, jsonBody, request } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
-import { callParts } from "../page_parts.js";
+import { callParts } from "../page_state.js";
 import { keepValues } from "../viewer/picture_source.js";
 
 const OF_SETTINGS = ["cards", "before"]; // in `include`; the rest is of the picture, and came with the first answer
@@ -12,23 +12,14 @@ const sent = new WeakMap(); // {part, vector, profile, origin, extras} of the qu
 /** What is searched with where; with another part, or in another collection, the file is sent again. */
 const partOf = ({ files, frame, window, region }, collection) => JSON.stringify([collection, files?.length, frame, window, region]);
 
-/** The text of fields of a form. */
-function* texts(fields) {
-  for (const [name, value] of Object.entries(fields)) {
-    if (value === undefined) continue;
-    if (Array.isArray(value) && typeof value[0] !== "object") for (const each of value) yield [name, each];
-    else if (name === "parameters") for (const [key, number] of Object.entries(value)) yield [name, `${key}=${number}`];
-    else yield [name, typeof value === "object" ? JSON.stringify(value) : value];
-  }
+/** A field of a search as texts of a form. */
+function textOf([name, value]) {
+  if (name === "parameters" && value) return [name, Object.entries(value).map(([key, number]) => `${key}=${number}`)];
+  return [name, typeof [value].flat()[0] === "object" ? JSON.stringify(value) : value];
 }
 
-function upload(query, fields) {
-  const body = form(query);
-  for (const [name, text] of texts(fields)) body.append(name, text);
-  return { method: "POST", body };
-}
+const upload = (query, fields) => formBody(query, Object.fromEntries(Object.entries(fields).map(textOf)));
 
-/** The names in `include` for a query whose file is sent. */
 async function includedOf(query, fields) {
   if (fields.federated || fields.same_patient || fields.anywhere) return fields.include;
   const isShown = query.region || (await isShownByBrowser(query.file));

@@ -1,14 +1,93 @@
-// The query at the left: its picture, one verdict, and what can be done with it.
+// The query at the left: its picture, one verdict, and what can be done with it; its menu takes the results away.
 
-import { callParts } from "../page_parts.js";
-import { state, update } from "../page_state.js";
+import { titleOf } from "../card.js";
+import { callParts, state, update } from "../page_state.js";
+import { copyText } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, nothing, ref } from "../vendor/lit.js";
-import { openComparison } from "./comparison.js";
-import { showSource, viewerSource } from "./query_viewer.js";
-import { changePart, changeSettings, isStale, startAgain } from "./run.js";
-import * as takeAway from "./take_away.js";
-import { agreementOf, agreementOn, shareKeys, shareParts, verdictOf } from "./verdict.js";
+import { openComparison, showSource, viewerSource } from "./query_viewer.js";
+import { changePart, changeSettings, isStale, shownHits, startAgain } from "./run.js";
+
+const USUAL_KEY = "label";
+const PERSON_KEYS = ["age", "sex", "series_description"];
+const FINDING = ""; // in place of a label key
+const MOST_VALUES = 7; // more are one part, "other values"
+const FAMILIAR = 0.2; // likeness of four in five images of a collection
+const UNUSUAL = 0.05;
+
+/** [value, count] of the different values of a list. */
+function counted(values) {
+  const counts = new Map();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return [...counts];
+}
+
+/** The keys whose shares may be shown: the finding of the cards, "label", the most frequent; those of persons, which say nothing of a picture, last. */
+export function shareKeys(results) {
+  const order = ([a, countOfA], [b, countOfB]) =>
+    (b === USUAL_KEY) - (a === USUAL_KEY) || PERSON_KEYS.includes(a) - PERSON_KEYS.includes(b) || countOfB - countOfA;
+  const keys = counted(results.flatMap(({ labels }) => Object.keys(labels))).sort(order).map(([key]) => key);
+  return results.some(({ card }) => card?.finding) ? [FINDING, ...keys] : keys;
+}
+
+/** The parts {name, count, rest} of a key among results, the most frequent first; rest: other values together, or results without one. */
+export function shareParts(results, key) {
+  const findingOf = (hit) => (hit.card?.finding ? titleOf(hit) : undefined);
+  const labelOf = ({ labels }) => (Object.hasOwn(labels, key) ? labels[key] : undefined); // a key may be "constructor"
+  const counts = counted(results.map(key === FINDING ? findingOf : labelOf));
+  const sorted = counts.filter(([value]) => value !== undefined).sort((a, b) => b[1] - a[1]);
+  const parts = sorted.splice(0, MOST_VALUES).map(([name, count]) => ({ name, count, rest: false }));
+  const [others, known] = [sorted, parts].map((list) => list.reduce((sum, each) => sum + (each.count ?? each[1]), 0));
+  if (others) parts.push({ name: tr("other values"), count: others, rest: true });
+  const missing = results.length - known - others;
+  if (missing) parts.push({ name: key ? tr("without {key}", { key }) : tr("without a finding"), count: missing, rest: true });
+  return parts;
+}
+
+/** How like the collection a query is {title, level}: level is "usual", "unusual" or "outlier"; null if that is not known. */
+export function verdictOf({ likeness, outlier }) {
+  if (likeness === null || likeness === undefined) return null;
+  if (outlier) return { level: "outlier", title: tr("Nothing here looks like this"), text: tr("These are the least unlike images, not similar ones.") };
+  const tenths = Math.round(likeness * 10);
+  if (likeness < UNUSUAL) return { level: "unusual", title: tr("Unusual here: few images are as far from all others") };
+  if (likeness < FAMILIAR || tenths < 1) return { level: "unusual", title: tr("Less usual here: most images have a closer match") };
+  return { level: "usual", title: tr("Familiar: closer than {tenths} in 10 images here", { tenths: Math.min(tenths, 9) }) };
+}
+
+/** The agreement of an answer on its most frequent finding, else on its usual label; undefined without one. */
+export function agreementOn({ results, agreement }) {
+  const [key] = shareKeys(results);
+  if (key === undefined) return undefined;
+  const [first] = shareParts(results, key);
+  return agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
+}
+
+/** A sentence on the agreement {key, value, agreeing, answers, right, low, high, images} of the first results; "" where little is known. */
+export function agreementOf(agreement) {
+  if (!agreement || agreement.right === null || agreement.low === undefined || agreement.low === null) return "";
+  const { value, agreeing, answers, right, low, high, images } = agreement;
+  const percent = { right: Math.min(Math.round(right * 100), 99), low: Math.floor(low * 100), high: Math.ceil(high * 100) };
+  return tr("{agreeing} of {answers} agree on {value}. Of {images} such searches with images here, {right} % were right ({low} to {high} %).", { agreeing, answers, value, images, ...percent });
+}
+
+async function copyLink({ query }) {
+  const copied = await copyText(location.href);
+  const said = copied ? tr("Link copied.") : tr("The browser does not allow copying; copy the link from the address bar.");
+  update({ notice: query.image ? said : `${said} ${tr("It has the settings, but not your image or words.")}` });
+}
+
+function items(now) {
+  const item = (name, title, action) => html`<button type="button" data-save=${name} @click=${action}>${title}</button>`;
+  const download = (name, title) => item(name, title, async () => (await import("./answer_downloads.js")).DOWNLOADS[name](now));
+  return [
+    item("link", tr("Copy link"), () => copyLink(now)),
+    download("sheet", tr("Sheet with pictures (HTML)")),
+    download("print", tr("Print")),
+    download("csv", tr("Table (csv)")),
+    download("json", tr("Answer (JSON)")),
+    shownHits(now).some((hit) => hit.dicom) ? download("uids", tr("DICOM UIDs (csv)")) : nothing,
+  ];
+}
 
 const TOOLS = "window zoom measure region";
 
@@ -73,7 +152,7 @@ function actions(now) {
     ${some ? callParts("actions", now) : nothing}</span>
     <button class="button" type="button" popovertarget="query-menu" aria-label=${tr("More")} title=${tr("More")}>•••</button>
     <div class="choices" id="query-menu" popover>
-      ${some && !isStale(now) ? takeAway.items(now) : nothing}
+      ${some && !isStale(now) ? items(now) : nothing}
       ${callParts("menu", now)}
       <button type="button" id="new-search" @click=${startAgain}>${tr("New search")}</button>
     </div>

@@ -1,7 +1,8 @@
 // Pictures for viewers, of files and of images of the service, kept while they may be shown again.
 
-import { ApiError, imageAddress, request, seriesImages } from "../api.js";
+import { formBody, imageAddress, request, seriesImages } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
+import { Problem } from "../problems.js";
 import { EIGHT_BIT } from "./levels.js";
 
 const MOST_BYTES = 256 * 2 ** 20; // of kept pictures
@@ -64,17 +65,13 @@ function addressOf({ id, collection, address }, fields, part = "/picture") {
 /** Ask for the rendering or the values of a slice. */
 function ask(slice, fields) {
   if (!slice.file) return request(addressOf(slice, fields), {});
-  const body = new FormData();
-  body.append("image", slice.file, "image"); // without its name, which may be a patient's
-  if (slice.frame > 1) body.set("frame", slice.frame);
-  for (const [name, value] of Object.entries(fields)) body.set(name, value);
-  return request("/v1/render", { method: "POST", body });
+  return request("/v1/render", formBody({ file: slice.file, frame: slice.frame }, fields));
 }
 
 /** A picture without values: {size, body, factor, spacing, modality, unit, frames, windowing, rendered, bitmap}. */
 async function fromBlob(blob, facts = {}) {
   const bitmap = await createImageBitmap(blob).catch(() => {
-    throw new ApiError("", "", false, 415);
+    throw new Problem("", "", false, 415);
   });
   const body = { width: bitmap.width, height: bitmap.height };
   const { windowing = null, size, spacing = null, modality = "", frames = 1 } = facts;
@@ -89,7 +86,7 @@ async function rendering(slice, window) {
 }
 
 /** A picture of the facts and bytes of an answer with `pixels`. */
-export function pictureOf(facts, buffer) {
+function pictureOf(facts, buffer) {
   const window = facts.window && [facts.window.center, facts.window.width];
   return {
     size: { width: facts.image_width, height: facts.image_height },
@@ -113,7 +110,7 @@ async function withCurve(slice, picture) {
 async function values(slice) {
   const response = await ask(slice, { pixels: "true" });
   const facts = response.headers.get("Image-Facts");
-  if (!facts) throw new ApiError("", "", false, 406);
+  if (!facts) throw new Problem("", "", false, 406);
   return withCurve(slice, pictureOf(JSON.parse(facts), await response.arrayBuffer()));
 }
 
@@ -169,5 +166,23 @@ export function imageFacts(headers) {
     frames: Number(headers.get("Image-Frames") ?? 1),
     spacing: spacing && { rows: spacing[0], columns: spacing[1] },
     modality: headers.get("Image-Modality") ?? "",
+  };
+}
+
+/** A function that runs `work`, one call at a time, and once more if it was called meanwhile. */
+export function latest(work) {
+  let running = null;
+  let again = false;
+  return () => {
+    if (running) again = true;
+    else {
+      running = (async () => {
+        do {
+          again = false;
+          await work();
+        } while (again);
+      })().finally(() => (running = null));
+    }
+    return running;
   };
 }

@@ -2,11 +2,9 @@
 
 import { number, tr } from "../translate.js";
 import { html, render } from "../vendor/lit.js";
-import { Film } from "./film.js";
-import { installGestures } from "./gestures.js";
+import { handleKey, installGestures } from "./gestures.js";
 import * as groups from "./groups.js";
-import { handleKey } from "./keys.js";
-import { EIGHT_BIT, tidy } from "./levels.js";
+import { EIGHT_BIT, Film, tidy } from "./levels.js";
 import { keyOf } from "./picture_source.js";
 import { actualScale, FITTED, layoutOf, moved, zoomed } from "./place.js";
 import { drawShapes } from "./shapes.js";
@@ -51,29 +49,14 @@ export class PictureView extends HTMLElement {
     const parts = { stage: "stage", drawing: "stage svg", note: "note", windowed: "window", counter: "counter", slider: "slider", measured: "measured" };
     for (const [name, part] of Object.entries(parts)) this[name] = this.querySelector(`.viewer-${part}`);
     installGestures(this);
-    this.strip.draw();
-    this.describe();
   }
 
-  attributeChangedCallback(name) {
-    if (name === "tools") this.strip?.draw();
-    else if (this.stage) this.describe();
+  attributeChangedCallback() {
+    this.redraw();
   }
 
   get tools() {
     return (this.getAttribute("tools") ?? "").split(" ").filter(Boolean);
-  }
-
-  set tools(names) {
-    this.setAttribute("tools", names.join(" "));
-  }
-
-  get label() {
-    return this.getAttribute("label") ?? "";
-  }
-
-  set label(text) {
-    this.setAttribute("label", text);
   }
 
   get scale() {
@@ -90,7 +73,6 @@ export class PictureView extends HTMLElement {
     this.redraw();
   }
 
-  /** Show words in place of a picture. */
   say(text) {
     if (this.note) this.note.textContent = text;
   }
@@ -128,7 +110,6 @@ export class PictureView extends HTMLElement {
     this.window = window;
     this.dispatch("window", { window: this.window, picture: this.picture });
     groups.shareWindow(this);
-    this.strip.draw();
   }
 
   // Zoom
@@ -152,7 +133,6 @@ export class PictureView extends HTMLElement {
   placeAt(place) {
     for (const each of [this, ...groups.othersOf(this, "zoom")]) {
       each.place = place;
-      each.strip.draw();
       each.redraw();
     }
     this.dispatch("zoom", { scale: place.scale });
@@ -178,7 +158,6 @@ export class PictureView extends HTMLElement {
 
   // Region
 
-  /** Select a region in parts of the picture, as the user. */
   selectRegion(region) {
     this.region = region;
     this.dispatch("region", region);
@@ -216,7 +195,6 @@ export class PictureView extends HTMLElement {
 
   // Drawing
 
-  /** Draw again before the next frame of the screen. */
   redraw() {
     if (this.#scheduled || !this.stage) return;
     this.#scheduled = true;
@@ -241,13 +219,10 @@ export class PictureView extends HTMLElement {
     this.windowed.textContent = hasWindow ? `C ${round(this.shownWindow[0])} · W ${round(this.shownWindow[1])}` : "";
     this.dataset.tool = this.tools.includes(this.tool) ? this.tool : "zoom";
     this.classList.toggle("scrolls", count > 1 || this.scale > 1 || !["zoom"].includes(this.dataset.tool));
-    this.describe();
-  }
-
-  /** Name the picture for screen readers. */
-  describe() {
-    this.stage.setAttribute("aria-label", [this.label || tr("Picture"), this.counter.textContent].filter(Boolean).join(", "));
-    this.slider.setAttribute("aria-label", [tr("Slice"), this.label].filter(Boolean).join(": "));
+    this.strip.draw();
+    const label = this.getAttribute("label");
+    this.stage.setAttribute("aria-label", [label || tr("Picture"), this.counter.textContent].filter(Boolean).join(", "));
+    this.slider.setAttribute("aria-label", [tr("Slice"), label].filter(Boolean).join(": "));
   }
 
   static {

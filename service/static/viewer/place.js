@@ -30,7 +30,7 @@ export function toPicture({ left, top, sx, sy, width, flipped }, [x, y]) {
 }
 
 /** A place whose picture covers the pane as far as it is larger than it. */
-export function within({ scale, x, y }) {
+function within({ scale, x, y }) {
   const edge = Math.max(scale - 1, 0) / 2;
   return { scale, x: clamp(x, -edge, edge), y: clamp(y, -edge, edge) };
 }
@@ -50,4 +50,9 @@ export function moved(place, right, down) {
 /** The scale at which a pixel of the picture is one of the screen. */
 export function actualScale(size, pane, ratio, aspect = 1) {
   return 1 / (layoutOf(size, pane, FITTED, { aspect }).sx * ratio);
+}
+
+/** The region of a query in parts of its picture of a size {width, height}, null without one. */
+export function regionParts({ region } = {}, { width, height } = {}) {
+  return region && width ? { x: region[0] / width, y: region[1] / height, width: region[2] / width, height: region[3] / height } : null;
 }

@@ -1,15 +1,35 @@
 // The reading view: the query and one or three results on the whole screen, in step with each other.
 // Features add to it by reading(view): something else is shown; readingSwitches(view), readingExtras(view): templates; readingKeys(): actions by key.
 
-import { ApiError, record } from "../api.js";
-import { factsOf, titleOf } from "../card_words.js";
-import { facts, failed } from "../metadata.js";
-import { callParts } from "../page_parts.js";
+import { record } from "../api.js";
+import { factsOf, titleOf } from "../card.js";
+import { callParts } from "../page_state.js";
+import { Problem } from "../problems.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, live, nothing, render } from "../vendor/lit.js";
 import { loadPicture, seriesOf } from "./picture_source.js";
 import "./viewer.js";
+
+const TITLES = { image_id: tr("Image"), format: tr("Format"), frame: tr("Frame"), study: tr("Study"), series: tr("Series"), instance: tr("Instance"), patient_key: tr("Patient (key)") };
+
+const pair = (name, value) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
+
+/** The labels and facts of a record. */
+function metadataOf(record) {
+  const { labels, links, width, height, burned_in: hasText } = record;
+  return html`${Object.entries(labels).map(([key, value]) => pair(key, value))}
+    ${Object.entries(TITLES).map(([name, title]) => (record[name] ? pair(title, record[name]) : nothing))}
+    ${pair(tr("Size"), `${width} × ${height}`)}
+    ${links.viewer ? pair(tr("Viewer"), html`<a href=${links.viewer} target="_blank" rel="noopener noreferrer">${tr("Open the study")}</a>`) : nothing}
+    ${hasText ? pair(tr("Burned-in annotation"), tr("yes, according to the header")) : nothing}`;
+}
+
+/** Why there is no record. */
+function metadataFailed(error) {
+  if (!(error instanceof Problem)) throw error;
+  return pair(error.title, error.message);
+}
 
 const STORAGE_KEY = "reading-results";
 const LAYOUTS = { 1: "1 × 2", 3: "2 × 2" }; // by the number of results
@@ -68,7 +88,7 @@ class ReadingView {
       sources.set(key, stack);
       this.draw();
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error; // else it stays one picture
+      if (!(error instanceof Problem)) throw error; // else it stays one picture
     }
   }
 
@@ -145,7 +165,6 @@ class ReadingView {
     callParts("reading", this);
   }
 
-  /** Show one or three results beside the query. */
   setCount(count) {
     remember(STORAGE_KEY, String(count));
     this.count = count;
@@ -186,7 +205,7 @@ class ReadingView {
   async loadMetadata() {
     const result = this.results[this.position];
     this.actions.told?.(result);
-    const lines = await record(result).then(facts, failed);
+    const lines = await record(result).then(metadataOf, metadataFailed);
     if (!this.metadata || this.results[this.position] !== result) return;
     this.metadata = lines;
     this.draw();

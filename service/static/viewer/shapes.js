@@ -1,22 +1,82 @@
-// Draws what is measured, selected and framed in a viewer, and finds it under the pointer.
+// Lengths, and the values in an ellipse: measures them, draws what is measured, selected and framed in a viewer, and finds it under the pointer.
 
-import { valuesOf } from "./film.js";
-import { axesOf, textOf } from "./measures.js";
-import { toPane } from "./place.js";
+import { fixed, tr } from "../translate.js";
+import { indexWithin } from "./groups.js";
+import { valuesOf } from "./levels.js";
+import { clamp, toPane } from "./place.js";
+import { live, nothing, render, svg } from "../vendor/lit.js";
 
-const SVG = "http://www.w3.org/2000/svg";
+/** The length of a line {a, b} between two points of a picture: {pixels, mm}, mm null without a spacing {rows, columns}. */
+function lengthOf({ a, b }, spacing) {
+  const [right, down] = [b[0] - a[0], b[1] - a[1]];
+  return { pixels: Math.hypot(right, down), mm: spacing ? Math.hypot(right * spacing.columns, down * spacing.rows) : null };
+}
+
+/** The middle and half axes of the ellipse in the rectangle with corners a and b. */
+function axesOf({ a, b }) {
+  return { x: (a[0] + b[0]) / 2, y: (a[1] + b[1]) / 2, rx: Math.abs(b[0] - a[0]) / 2, ry: Math.abs(b[1] - a[1]) / 2 };
+}
+
+/**
+ * {count, mean, deviation, least, most} of the values whose pixels have their middle in an ellipse; null if there is none.
+ * values: {width, height, at(index)} of a picture's pixels; factor: of these for a pixel of the picture.
+ */
+export function valuesIn(shape, values, factor = 1) {
+  const { x, y, rx, ry } = axesOf({ a: shape.a.map((each) => each * factor), b: shape.b.map((each) => each * factor) });
+  let [count, sum, squares, least, most] = [0, 0, 0, Infinity, -Infinity];
+  const shift = values.at(indexWithin(Math.floor(y), values.height) * values.width + indexWithin(Math.floor(x), values.width)); // against cancellation
+  for (let row = Math.max(0, Math.floor(y - ry)); row < Math.min(values.height, y + ry); row++) {
+    const down = (row + 0.5 - y) / ry;
+    const half = Math.abs(down) <= 1 ? rx * Math.sqrt(1 - down * down) : -1;
+    const last = Math.min(values.width - 1, Math.floor(x + half - 0.5));
+    for (let column = Math.max(0, Math.ceil(x - half - 0.5)); half >= 0 && column <= last; column++) {
+      const value = values.at(row * values.width + column);
+      count += 1;
+      sum += value - shift;
+      squares += (value - shift) ** 2;
+      least = Math.min(least, value);
+      most = Math.max(most, value);
+    }
+  }
+  if (!count) return null;
+  const mean = sum / count;
+  return { count, mean: shift + mean, deviation: Math.sqrt(Math.max(squares / count - mean * mean, 0)), least, most };
+}
+
+/** A length in words, in mm where it is known. */
+export function lengthText(shape, spacing) {
+  const { pixels, mm } = lengthOf(shape, spacing);
+  return mm === null ? `${Math.round(pixels)} px` : `${fixed(mm, 1)} mm`;
+}
+
+/** Mean, deviation and area of an ellipse in words. picture: {spacing, unit, values, factor}. */
+export function ellipseText(shape, { spacing, unit, values, factor }) {
+  const { rx, ry } = axesOf(shape);
+  const area = Math.PI * rx * ry;
+  const size = spacing ? `${fixed((area * spacing.rows * spacing.columns) / 100, 2)} cm²` : `${Math.round(area)} px²`;
+  const found = values && valuesIn(shape, values, factor);
+  if (!found) return size;
+  const digits = Math.abs(found.most - found.least) < 10 ? 2 : 1;
+  return `${tr("mean {mean} ± {deviation}", { mean: fixed(found.mean, digits), deviation: fixed(found.deviation, digits) })}${unit && ` ${unit}`} · ${size}`;
+}
+
+/** What a shape {kind, a, b} measures in a picture. */
+const textOf = (shape, picture) => (shape.kind === "ellipse" ? ellipseText(shape, picture) : lengthText(shape, picture.spacing));
+
+/** A shape moved by a step in pixels, or with only its second point moved, within a picture of `size`. */
+export function shifted(shape, [right, down], size, onlyEnd = false) {
+  const inside = ([x, y]) => [clamp(x, 0, size.width), clamp(y, 0, size.height)];
+  const move = ([x, y]) => [x + right, y + down];
+  if (onlyEnd) return { ...shape, b: inside(move(shape.b)) };
+  const both = [move(shape.a), move(shape.b)];
+  return both.every((point) => String(inside(point)) === String(point)) ? { ...shape, a: both[0], b: both[1] } : shape;
+}
+
 const REACH = 14; // pixels of the screen around a point that is dragged
 const texts = new WeakMap(); // of shapes by the picture
 
-function node(name, attributes, text) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text) made.textContent = text;
-  return made;
-}
-
 /** The text of a shape in a picture, worked out once. */
-export function shapeText(shape, picture) {
+function shapeText(shape, picture) {
   const known = texts.get(shape);
   if (known?.picture === picture) return known.text;
   // What the service has rendered in a window has no values to measure.
@@ -25,24 +85,23 @@ export function shapeText(shape, picture) {
   return text;
 }
 
-function rectangle(layout, { x, y, width, height }, size) {
+function rectangle(kind, layout, { x, y, width, height }, size) {
   const [a, b] = [toPane(layout, [x * size.width, y * size.height]), toPane(layout, [(x + width) * size.width, (y + height) * size.height])];
-  return { x: Math.min(a[0], b[0]), y: a[1], width: Math.abs(b[0] - a[0]), height: b[1] - a[1] };
+  const [left, top, across, down] = [Math.min(a[0], b[0]), a[1], Math.abs(b[0] - a[0]), b[1] - a[1]];
+  const path = `M${left} ${top}V${top + down}H${left + across}V${top}Z`;
+  return { path, drawn: svg`<rect class=${kind} x=${left} y=${top} width=${across} height=${down}></rect>` };
 }
 
 function drawnShape(shape, layout, picture, isChosen) {
   const [a, b] = [toPane(layout, shape.a), toPane(layout, shape.b)];
   const { x, y, rx, ry } = axesOf({ a, b });
   const isEllipse = shape.kind === "ellipse";
-  const line = isEllipse ? node("ellipse", { cx: x, cy: y, rx, ry }) : node("line", { x1: a[0], y1: a[1], x2: b[0], y2: b[1] });
-  const ends = [a, b].map(([cx, cy]) => node("circle", { cx, cy, r: 4 }));
-  const text = node("text", { x: Math.max(a[0], b[0]) + 8, y: isEllipse ? y - ry - 6 : Math.max(a[1], b[1]) - 6 }, shapeText(shape, picture));
-  const group = node("g", { class: `viewer-shape${isChosen ? " chosen" : ""}` });
-  group.append(line, ...ends, text);
-  return group;
+  const [right, above] = [Math.max(a[0], b[0]) + 8, (isEllipse ? y - ry : Math.max(a[1], b[1])) - 6];
+  return svg`<g class=${`viewer-shape${isChosen ? " chosen" : ""}`}>
+    ${isEllipse ? svg`<ellipse cx=${x} cy=${y} rx=${rx} ry=${ry}></ellipse>` : svg`<line x1=${a[0]} y1=${a[1]} x2=${b[0]} y2=${b[1]}></line>`}
+    ${[a, b].map(([cx, cy]) => svg`<circle cx=${cx} cy=${cy} r="4"></circle>`)}<text x=${live(right)} y=${live(above)}>${shapeText(shape, picture)}</text></g>`;
 }
 
-/** Keep a text within the pane. */
 function keepInside(text, pane) {
   const { x, width, y } = text.getBBox();
   if (x + width > pane.width) text.setAttribute("x", Math.max(4, pane.width - width - 4));
@@ -52,21 +111,14 @@ function keepInside(text, pane) {
 /** Draw the shapes, the region and the frame of a viewer. */
 export function drawShapes(viewer) {
   const { drawing, picture, pane, region, marked, chosen } = viewer;
-  if (!picture) {
-    drawing.replaceChildren();
-    viewer.measured.textContent = "";
-    return;
-  }
-  const { layout, shapes } = viewer;
-  const drawn = shapes.map((shape) => drawnShape(shape, layout, picture, shape === chosen));
-  if (marked) drawn.push(node("rect", { class: "viewer-marked", ...rectangle(layout, marked, picture.size) }));
-  if (region) {
-    const inner = rectangle(layout, region, picture.size);
-    const { x, y, width, height } = inner;
-    const hole = `M0 0H${pane.width}V${pane.height}H0ZM${x} ${y}V${y + height}H${x + width}V${y}Z`;
-    drawn.push(node("path", { class: "viewer-shade", d: hole }), node("rect", { class: `viewer-region${chosen === "region" ? " chosen" : ""}`, ...inner }));
-  }
-  drawing.replaceChildren(...drawn);
+  const { layout, shapes } = picture ? viewer : { shapes: [] };
+  const frame = picture && marked && rectangle("viewer-marked", layout, marked, picture.size);
+  const inner = picture && region && rectangle(`viewer-region${chosen === "region" ? " chosen" : ""}`, layout, region, picture.size);
+  render([
+    shapes.map((shape) => drawnShape(shape, layout, picture, shape === chosen)),
+    frame ? frame.drawn : nothing,
+    inner ? svg`<path class="viewer-shade" d=${`M0 0H${pane.width}V${pane.height}H0Z${inner.path}`}></path>${inner.drawn}` : nothing,
+  ], drawing);
   for (const text of drawing.querySelectorAll("text")) keepInside(text, pane);
   const spoken = shapes.map((shape) => shapeText(shape, picture)).join("; ");
   if (viewer.measured.textContent !== spoken) viewer.measured.textContent = spoken;

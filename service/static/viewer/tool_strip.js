@@ -23,10 +23,7 @@ const ROWS = {
       if (window.every(Number.isFinite)) viewer.changeWindow(window);
     };
     const number = (index, name) => html`<input type="number" step="any" aria-label=${name} .value=${live(String(Number(viewer.shownWindow[index].toPrecision(5))))} @change=${change(index)} />`;
-    const invert = () => {
-      viewer.inverted = !viewer.inverted;
-      viewer.strip.draw();
-    };
+    const invert = () => (viewer.inverted = !viewer.inverted);
     return html`${viewer.picture.unit === "HU" ? PRESETS.map(({ name, window }) => button(name, () => viewer.changeWindow(window))) : nothing}
       ${button(tr("Default"), () => viewer.changeWindow(null))}${number(0, tr("Center"))}${number(1, tr("Width"))}
       ${button(tr("Invert"), invert, { title: "V", pressed: String(viewer.inverted) })}`;
@@ -35,10 +32,7 @@ const ROWS = {
     ${button("+", () => viewer.zoomBy(1.25), { name: tr("Zoom in") })}${button(tr("Fit"), () => viewer.reset(), { title: "0" })}
     ${button("1:1", () => viewer.actualSize(), { title: tr("A pixel of the picture on a pixel of the screen") })}`,
   measure(viewer) {
-    const choose = (shapeKind) => {
-      Object.assign(viewer, { shapeKind });
-      viewer.strip.draw();
-    };
+    const choose = (shapeKind) => Object.assign(viewer, { shapeKind }).redraw();
     return html`${SHAPES.map(([kind, name]) => button(name, () => choose(kind), { pressed: String(kind === viewer.shapeKind) }))}
       ${button(tr("Remove all"), () => Object.assign(viewer, { chosen: null, shapes: [] }))}`;
   },

@@ -7,7 +7,6 @@
 //              {kind: "address", address}                 a picture of another server, which takes ?window=CENTER,WIDTH
 //              each may have a window [center, width] to begin with. null: nothing. A source with the same pictures only moves to its index. position_mm: along the normal of the
 //              parallel slices `stack`; valued: known to have values of 16 bits; word: "Slice" if absent.
-//   tools      ["window", "zoom", "measure", "region"] or some of these, on the picture; attribute tools="window zoom"; none if absent
 //   tool       the one that the left button and a finger have; "zoom" at first
 //   linked     name of a group, or "": its viewers move slices (by mm from where they were linked; by parts of the stack where
 //              positions are unknown: linkedBy is "mm", "fraction" or null), windows and zooms together
@@ -17,7 +16,7 @@
 //   window     [center, width] in the values of the picture (HU for CT, else 0 to 255), null for that of the file
 //   inverted, flipped    true or false
 //   overlay    a canvas drawn over the picture, stretched to it, or null; overlayOpacity from 0 to 1
-//   label      name for screen readers; attribute label="..."
+//   Attributes tools="window zoom measure region", or some of these, on the picture; label="...": name for screen readers.
 //   Attribute keyless: keys are the page's own.
 //   Attribute wheel-zooms: the wheel zooms a picture that is no stack (else the page scrolls).
 //   Read only: index, start (that of the source), count, slice (of source.slices, that is shown), picture {size, spacing {rows, columns}, modality, unit, frames,
@@ -33,13 +32,12 @@
 //   loadPicture(slice)                           loads ahead
 // The style is viewer.css. Measurements stay with their picture, also when another viewer shows it.
 
-import { ApiError } from "../api.js";
-import { latest } from "../latest.js";
+import { Problem } from "../problems.js";
 import { tr } from "../translate.js";
 import * as groups from "./groups.js";
-import { framesOf, keyOf, loadPicture, loadValues, slicesOf } from "./picture_source.js";
+import { indexWithin, slicesAhead } from "./groups.js";
+import { framesOf, keyOf, latest, loadPicture, loadValues, slicesOf } from "./picture_source.js";
 import { PictureView } from "./picture_view.js";
-import { slicesAhead, within } from "./stacks.js";
 
 export class CbirViewer extends PictureView {
   slices = [];
@@ -51,7 +49,7 @@ export class CbirViewer extends PictureView {
   #source = null;
   #linked = "";
   #valued = false; // whether the last picture had values, so that those of the next slice are asked for at once
-  #load = latest(() => this.#show());
+  load = latest(() => this.#show()); // the slice that is wanted, in the window of now
 
   connectedCallback() {
     super.connectedCallback();
@@ -76,19 +74,18 @@ export class CbirViewer extends PictureView {
     Object.assign(this, { slices, index, start: index, shownIndex: -1, word: source?.word ?? tr("Slice") });
     this.empty(source?.window);
     this.#valued = false;
-    this.#load = latest(() => this.#show()); // not after a slow one of the source before
+    this.load = latest(() => this.#show()); // not after a slow one of the source before
     this.link();
     this.redraw();
-    if (slices.length) this.#load();
+    if (slices.length) this.load();
   }
 
   /** The picture that is shown is one of a stack, now that its slices are known: what the user has done to it stays. */
   #widen(slices, index) {
     Object.assign(this, { slices, index, start: index, shownIndex: index, word: this.#source.word ?? tr("Slice") });
     this.link();
-    this.describe();
     this.redraw();
-    this.#load();
+    this.load();
   }
 
   get count() {
@@ -117,7 +114,6 @@ export class CbirViewer extends PictureView {
     return groups.linkedBy(this);
   }
 
-  /** Link the group at the slices that its viewers show now. */
   link() {
     groups.linkHere(this);
   }
@@ -126,8 +122,8 @@ export class CbirViewer extends PictureView {
 
   /** Show the slice at an index, and those that belong to it in the viewers of the group. */
   goTo(index, byUser = false) {
-    if (!this.count || within(index, this.count) === this.index) return;
-    this.#move(within(index, this.count), byUser);
+    if (!this.count || indexWithin(index, this.count) === this.index) return;
+    this.#move(indexWithin(index, this.count), byUser);
     groups.followSlice(this, (other, to) => other.#move(to, byUser));
   }
 
@@ -135,12 +131,7 @@ export class CbirViewer extends PictureView {
     if (index === this.index || !this.count) return;
     this.index = index;
     this.byUser = byUser;
-    this.#load();
-  }
-
-  /** Load the slice that is wanted, in the window of now, and show it. */
-  load() {
-    this.#load();
+    this.load();
   }
 
   async #show() {
@@ -159,11 +150,11 @@ export class CbirViewer extends PictureView {
       }
     } catch (error) {
       if (!isCurrent()) return;
-      if (!(error instanceof ApiError)) throw error;
+      if (!(error instanceof Problem)) throw error;
       this.#fail(error, index);
     }
     if (isCurrent() && this.index === index) for (const each of slicesAhead(this.slices, index)) loadPicture(each, { valued: this.#valued }).catch(() => {});
-    if (isCurrent() && this.index !== index) this.#load();
+    if (isCurrent() && this.index !== index) this.load();
   }
 
   #display(picture, index) {
@@ -178,7 +169,6 @@ export class CbirViewer extends PictureView {
     }
     this.say("");
     if (isFirst) groups.takeOver(this);
-    this.strip?.draw();
     this.redraw();
     if (isFirst) this.dispatch("ready", { picture });
     if (isOther) this.dispatch("slice", { index: this.shownIndex, count: this.count, slice: this.slice, byUser: !isFirst && Boolean(this.byUser) });

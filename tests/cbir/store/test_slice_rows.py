@@ -8,13 +8,14 @@ import pytest
 
 from cbir.errors import InvalidInput
 from cbir.images.slice_order import CYCLE, DAY, SlicePlace
+from cbir.search import cards
 from cbir.search.cards import CardWriter
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base.reserved_labels import SLICE_PLACE
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.filter_conditions import DicomScope
-from cbir.store.records.image_order import Position, parse_order
+from cbir.store.records.image_order import Position, SliceFacts, parse_order
 from cbir.store.records.image_rows import insert_labels
 from cbir.store.records.label_changes import DuplicateLabels
 from cbir.store.records.records import stored_place
@@ -225,3 +226,20 @@ def test_a_series_is_put_in_order_once_for_all_answers(
     first = CardWriter(kept, Settings()).card_of(records[0])
     monkeypatch.setattr(kept, "slice_facts", None)
     assert CardWriter(kept, Settings()).card_of(records[0]) == first
+
+
+def test_series_that_were_not_used_for_long_are_forgotten_by_their_slices(
+    kept: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards, "MOST_SLICES", 2 * COUNT)
+    record = next(record for _, record in kept.iterate())
+    asked = []
+
+    def slice_facts(scope: DicomScope) -> dict[str, SliceFacts]:
+        asked.append(scope.series)
+        return {f"{scope.series}/{number}": SliceFacts(number + 1, COUNT, None, 1) for number in range(COUNT)}
+
+    monkeypatch.setattr(kept, "slice_facts", slice_facts)
+    for series in ("a", "b", "a", "c", "a", "b"):
+        CardWriter(kept, Settings()).card_of(replace(record, series=series))
+    assert asked == ["a", "b", "c", "b"]

@@ -1,7 +1,6 @@
 // Other hospitals: the switch, and what each site has contributed.
 
-import { addPart } from "./page_parts.js";
-import { state } from "./page_state.js";
+import { addPart, state } from "./page_state.js";
 import { run } from "./search/run.js";
 import { tr, trn } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
@@ -18,14 +17,13 @@ function choose({ target }) {
   if (state.query) run();
 }
 
-/** The switch beside the filters. */
 function options(now) {
   if (!sites(now).length) return nothing;
   return html`<label class="pill check" for="federated" title=${tr("Sends the vector of the image to: {sites}", { sites: sites(now).join(", ") })}><input type="checkbox" id="federated" .checked=${asked} @change=${choose} /> ${tr("Other hospitals")}</label>`;
 }
 
 /** What a site says, and why one did not answer, as a sentence. */
-export function siteNote(report) {
+function siteNote(report) {
   const site = report.name ?? tr("This hospital");
   if (report.problem) return tr("{site} gave no answer: {problem}", { site, problem: report.problem });
   const share = trn("{site}: {count} result", "{site}: {count} results", report.results, { site });
@@ -33,12 +31,10 @@ export function siteNote(report) {
   return [`${share}, ${among}`, ...report.notes].join(". ");
 }
 
-/** What the sites say, below the results. */
 function results({ answer }) {
   return answer?.sites ? html`<ul class="notes" id="sites">${answer.sites.map((report) => html`<li>${siteNote(report)}</li>`)}</ul>` : nothing;
 }
 
-/** The site of an image of another one, on its picture. */
 const overCard = (hit) => (hit.site ? html`<span class="slice site">${hit.site}</span>` : nothing);
 
 addPart({ searchFields, options, results, overCard });

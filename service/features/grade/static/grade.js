@@ -1,6 +1,6 @@
 // The grade of the query by the graded images: one line, only where it is valid.
 
-import { addPart } from "./page_parts.js";
+import { addPart } from "./page_state.js";
 import { fixed, tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
 

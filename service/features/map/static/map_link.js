@@ -1,7 +1,7 @@
 // The way from results to their places on the map.
 
-import { mapAddress } from "./map/area.js";
-import { addPart } from "./page_parts.js";
+import { mapAddress } from "./map/groups.js";
+import { addPart } from "./page_state.js";
 import { collectionName, shownHits } from "./search/run.js";
 import { tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";

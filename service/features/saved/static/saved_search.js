@@ -1,8 +1,119 @@
 // Cases and cohorts on the search page.
 
-import { openCase } from "./cases/open_case.js";
-import * as saveCase from "./cases/save_case.js";
-import * as markedResults from "./cohorts/marked_results.js";
-import { addPart } from "./page_parts.js";
+import { addressIn, fetchJson, formBody, jsonBody, request } from "./api.js";
+import { cohortButton } from "./cohorts/start_cohort.js";
+import { ask } from "./dialog.js";
+import { addPart, state, update } from "./page_state.js";
+import { asText } from "./rounds.js";
+import { apiAddress, pageAddress, sharing } from "./saved/own.js";
+import { collectionName, entryOf, shownHits } from "./search/run.js";
+import { judgements, writeAddress } from "./search/search_fields.js";
+import { tr } from "./translate.js";
+import { html, nothing } from "./vendor/lit.js";
 
-addPart({ open: openCase, actions: saveCase.button, dialogs: saveCase.dialog, marked: markedResults.button });
+const MAX_ANSWERS = 200; // that a case keeps
+const MAX_ROUNDS = 50;
+
+/** Judgements of the API as text of rounds.js; those without a direction are left out. */
+const judgementText = (list) =>
+  asText(new Map(list.filter(({ relevance }) => relevance).map(({ image_id, relevance }) => [image_id, Math.sign(relevance)])));
+
+/**
+ * The content of a case. query: of the page; params: what was searched with; answer: of the API;
+ * rounds, marks: as the history entry has them.
+ */
+export function toContent({ query, params, answer, rounds, marks }) {
+  const search = { k: params.k, rerank: params.rerank, parameters: params.parameters, where: params.where };
+  if (params.group_by) search.group_by = params.group_by;
+  if (params.exclude_own_study) search.exclude_own_study = true;
+  if (query.image) search.image_id = query.image;
+  if (query.text) search.text = query.text;
+  if (query.region) search.region = query.region;
+  if (query.file && query.frame > 1) search.frame = query.frame;
+  if (query.file && query.window) search.window = query.window;
+  return {
+    search,
+    rounds: rounds.slice(-MAX_ROUNDS).map(judgements),
+    marks: judgements(marks),
+    method: answer.rerank.method,
+    answers: answer.results
+      .slice(0, MAX_ANSWERS)
+      .map(({ rank, image_id, score, distance }) => ({ rank, image_id, score, distance })),
+  };
+}
+
+/** Whether the study of the query is among the results where the page usually leaves it out. */
+const isOwnIn = ({ text, group_by: group, exclude_own_study: isOut }) => !text && !isOut && ["patient", "study"].includes(group);
+
+/** The parameters of the address of a case's search, as writeAddress has them. */
+export function addressParams({ collection, search, rounds }) {
+  return {
+    collection,
+    image: search.image_id ?? "",
+    region: search.image_id && search.region ? search.region.join(",") : "",
+    rerank: search.rerank ?? "",
+    parameters: Object.entries(search.parameters).map(([name, value]) => `${name}=${value}`).join(";"),
+    k: search.k,
+    where: search.where.join(";"),
+    group_by: search.group_by ?? "image", // else the page has one result of each patient
+    own: isOwnIn(search) ? "1" : "",
+    said: judgementText(rounds.at(-1) ?? []),
+  };
+}
+
+/** The history entry with the rounds and marks of a case. */
+export function historyEntry({ rounds, marks }) {
+  return { rounds: rounds.map(judgementText), marks: judgementText(marks) };
+}
+
+/** The query of a case that no address contains: words, or the stored picture; null for an image of the collection. */
+async function ownQuery({ search, picture }) {
+  if (search.image_id) return null;
+  if (search.text) return { text: search.text };
+  const blob = await (await request(picture, {})).blob();
+  const file = new File([blob], "image", { type: blob.type });
+  return search.region ? { file, region: search.region } : { file };
+}
+
+/** Turn the address of a case, /?case=ID, into that of its search; any other address stays. */
+export async function openCase() {
+  const id = new URLSearchParams(location.search).get("case");
+  if (!id) return;
+  const saved = await fetchJson(apiAddress("cases", id));
+  const entry = { ...historyEntry(saved), ...entryOf(await ownQuery(saved)) };
+  history.replaceState(entry, "", writeAddress(addressParams(saved)));
+}
+
+/** Why a search cannot be kept, "" if it can. */
+function obstacle({ query, facts }) {
+  if (query.files) return tr("A case has one query image. Search with one of them to save it.");
+  if (query.file && facts.of_series) return tr("An uploaded series cannot be saved; one of the collection can.");
+  return "";
+}
+
+function content() {
+  const { answer, fields, query, rounds, marks, settings } = state;
+  const results = shownHits({ ...state, members: new Map() });
+  const params = { ...fields, parameters: fields.parameters ?? {} };
+  return toContent({ query, params, answer: { rerank: settings.view === "before" ? { method: "none" } : answer.rerank, results }, rounds, marks: asText(marks) });
+}
+
+async function save(asked) {
+  const fields = { title: asked.get("title"), note: asked.get("note"), shared: asked.has("shared"), ...content() };
+  const options = state.query.file ? formBody({ file: state.query.file }, { case: JSON.stringify(fields) }) : jsonBody(fields);
+  const { id, title } = await fetchJson(addressIn("", "cases", { collection: collectionName() }), options);
+  update({ notice: html`${tr("Case saved:")} <a href=${pageAddress("cases", id)}>${title}</a>` });
+}
+
+/** The button below the query, which asks for the title and a note. */
+function keepButton(now) {
+  const body = html`<p class="hint">${tr("Keeps the query, the results, your judgements and settings. Do not name patients in the title or the note.")}</p>
+    ${now.query.file ? html`<p class="hint" id="case-upload">${tr("Of your image the service keeps a picture without its header, in the window that is shown. Text in the picture stays.")}</p>` : nothing}
+    <div class="field"><label for="case-title">${tr("Title")}</label><input type="text" id="case-title" name="title" maxlength="200" required autocomplete="off" /></div>
+    <div class="field"><label for="case-note">${tr("Note")}</label><textarea id="case-note" name="note" rows="6" maxlength="10000"></textarea></div>
+    ${sharing(false, "case-shared")}`;
+  const open = () => ask({ id: "case", title: tr("Keep as a case"), body, confirm: tr("Keep"), refused: obstacle(now), act: save });
+  return html`<button class="button" type="button" id="save-case" @click=${open}>${tr("Keep")}</button>`;
+}
+
+addPart({ open: openCase, actions: keepButton, marked: cohortButton });

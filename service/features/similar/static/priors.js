@@ -1,10 +1,9 @@
 // The other studies of the query's patient, below the query.
 
-import { imageAddress, request } from "./api.js";
+import { fetchJson, imageAddress } from "./api.js";
 import { card } from "./card.js";
-import { addPart } from "./page_parts.js";
-import { state, update } from "./page_state.js";
-import { openComparison } from "./search/comparison.js";
+import { addPart, state, update } from "./page_state.js";
+import { openComparison } from "./search/query_viewer.js";
 import { addressOf, collectionName, showError } from "./search/run.js";
 import { sendSearch } from "./search/send_search.js";
 import { tr, trn } from "./translate.js";
@@ -24,7 +23,7 @@ async function answer(received, { query, signal } = {}) {
   if (!received || query.text || query.files) return;
   if (!query.image) return received.query.format === "dicom" && update({ priors: { query, studies: null } });
   try {
-    const { studies, total } = await (await request(imageAddress(collectionName(), query.image, "/priors", { limit: STUDIES, images: IMAGES }), { signal })).json();
+    const { studies, total } = await fetchJson(imageAddress(collectionName(), query.image, "/priors", { limit: STUDIES, images: IMAGES }), { signal });
     if (!signal.aborted && total) update({ priors: { query, studies, total } });
   } catch {
     // results are useful without earlier studies
@@ -44,7 +43,7 @@ async function loadOfFile({ target }) {
 }
 
 /** How long before the query's study another one was made. */
-export function timeOf(days) {
+function timeOf(days) {
   if (days === undefined) return "";
   if (days === null) return tr("Time unknown");
   if (days === 0) return tr("On the same day");
@@ -59,7 +58,6 @@ function study({ days_before: days, same_view: sameView, compare, images }) {
     <ul class="strip" role="list" aria-label=${facts || tr("Same patient")}>${hits.map((image) => html`<li>${card(image, { href: addressOf({ image: image.image_id }), actions })}</li>`)}</ul>`;
 }
 
-/** The panel below the query. */
 function panels({ priors, query }) {
   if (!priors || priors.query !== query) return nothing;
   const { studies, total } = priors;

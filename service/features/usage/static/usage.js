@@ -1,11 +1,35 @@
 // The usage log: tells the service which answers were shown, opened and judged, if the setting usage_log is on.
 
 import { session } from "./login/session.js";
-import { addPart } from "./page_parts.js";
-import { state, update } from "./page_state.js";
+import { addPart, state, update } from "./page_state.js";
 import { tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
-import { UsageQueue } from "./usage_queue.js";
+
+export const BATCH = 50; // events of one request
+
+/** A queue in which a later value of an event replaces the earlier one. */
+export class UsageQueue {
+  #waiting = new Map(); // events by search, kind and image
+
+  /** Add an event {search, event, image, value}. */
+  add({ search, event, image = "", value = 1 }) {
+    const key = [search, event, image].join(" ");
+    this.#waiting.delete(key); // to the end
+    this.#waiting.set(key, { search, event, image, value });
+  }
+
+  get size() {
+    return this.#waiting.size;
+  }
+
+  /** Remove the next events and return them; at most `limit`. */
+  take(limit = BATCH) {
+    const keys = [...this.#waiting.keys()].slice(0, limit);
+    const events = keys.map((key) => this.#waiting.get(key));
+    for (const key of keys) this.#waiting.delete(key);
+    return events;
+  }
+}
 
 const HEADER = "Usage-Search"; // asks for an id of the search, and brings it
 const DELAY = 2000; // ms until waiting events are sent
@@ -17,10 +41,8 @@ let timer = 0;
 
 const isOn = () => Boolean(state.facts.parts.usage?.log);
 
-/** Headers of a search. */
 const searchHeaders = () => (isOn() ? { [HEADER]: "log" } : {});
 
-/** Remember the id of a search that came with its answer. */
 function receive(answer, response) {
   const id = response.headers.get(HEADER);
   if (id) ids.set(answer, id);
@@ -65,7 +87,6 @@ function choose(value) {
   add("useful", "", useful);
 }
 
-/** The question whether the results are useful. */
 function panels({ facts, useful, answer: shown }) {
   if (!isOn() || !shown || !shownSearch) return nothing;
   const button = (value, words) => html`<button class="link" type="button" data-useful=${value} aria-pressed=${String(useful === value)} @click=${() => choose(value)}>${useful === value ? "● " : ""}${words}</button>`;
@@ -73,7 +94,6 @@ function panels({ facts, useful, answer: shown }) {
     <p class="hint">${tr("This service logs which results are opened and judged, not by whom.")}${facts.parts.usage.vectors ? ` ${tr("Of images that you send it keeps computed values, without the picture.")}` : ""}</p></div>`;
 }
 
-/** Connect the end of the page. */
 function install() {
   addEventListener("pagehide", flush);
   document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && flush());

@@ -1,9 +1,8 @@
 // Entry of the page for pairs and of that for single images: its state, what draws it, keys.
 
 import "../viewer/viewer.js";
-import { byId } from "../dom.js";
 import { state, subscribe, update } from "../page_state.js";
-import { next as nextTheme, remember, remembered } from "../theme.js";
+import { byId, remember, remembered, switchColours } from "../theme.js";
 import { render } from "../vendor/lit.js";
 import { desk, switchReferences } from "./desk.js";
 import { answer, begin, hasItem, hold, initial, isPairs, pause, refill, undo } from "./judging.js";
@@ -34,7 +33,7 @@ const actions = {
   i: openInstructions,
   r: () => facts.references.length && switchReferences(),
   w: () => viewer().strip.openRow("window"),
-  l: nextTheme,
+  l: switchColours,
   f: reset,
   "+": () => viewer().zoomBy(ZOOM),
   "-": () => viewer().zoomBy(1 / ZOOM),

@@ -1,12 +1,10 @@
 // A person's work on the page: shows item after item, takes the answers, and goes on.
 
-import { byId } from "../dom.js";
 import { state, update } from "../page_state.js";
 import { Stopwatch } from "../study/reading.js";
+import { byId } from "../theme.js";
 import { tr } from "../translate.js";
-import { ItemQueue, keyOf, TASKS } from "./item_queue.js";
-import { Outbox } from "./outbox.js";
-import { chooseWindow, loadedSources, loadSources, preload } from "./pictures.js";
+import { chooseWindow, ItemQueue, keyOf, loadSources, Outbox, preload, TASKS } from "./item_queue.js";
 import { facts, load, problemOf, remedyOf, send, signed } from "./study_facts.js";
 
 const BATCH = 8; // items per request
@@ -143,17 +141,16 @@ function emptyCover(progress) {
 async function show() {
   const item = queue.current;
   watch.pause();
-  let sources = loadedSources(item);
-  if (!sources) {
-    update({ ready: false, cover: state.item ? state.cover : WAITING });
-    try {
-      sources = await loadSources(item);
-    } catch (error) {
-      if (item === queue.current) fail(item, error);
-      return;
-    }
-    if (item !== queue.current) return;
+  const loading = loadSources(item);
+  if (!item.loaded) update({ ready: false, cover: state.item ? state.cover : WAITING });
+  let sources = item.loaded;
+  try {
+    sources ??= await loading;
+  } catch (error) {
+    if (item === queue.current) fail(item, error);
+    return;
   }
+  if (item !== queue.current) return;
   update({ item, sources, ready: true, cover: null });
   watch.restart();
   tick();
@@ -218,7 +215,6 @@ export function undo() {
   show();
 }
 
-/** Pause, or go on. */
 export function pause(paused = true) {
   if (paused === state.paused) return;
   update({ paused });

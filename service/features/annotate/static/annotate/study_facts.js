@@ -1,8 +1,7 @@
 // The study of the page: what the service says of it, who judges, and requests about it.
 
-import { jsonBody, request } from "../api.js";
-import { byId } from "../dom.js";
-import { remember, remembered } from "../theme.js";
+import { fetchJson, jsonBody, request } from "../api.js";
+import { byId, remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 
 const NAME_KEY = "annotator"; // in the browser's storage
@@ -22,9 +21,12 @@ const apiAddress = (path, parameters = {}) => addressOf(path, { study_id: facts.
 /** The picture of an image, as a slice of a viewer. */
 export const sliceOf = (id, parameters = {}) => ({ address: apiAddress(`/annotate/images/${id}/picture`, parameters) });
 
-export const load = async (path, parameters) => (await request(apiAddress(path, parameters), {})).json();
+/** The picture of an image, as the source of a viewer. */
+export const sourceOf = (id) => ({ kind: "address", ...sliceOf(id) });
 
-export const send = async (path, body) => (await request(apiAddress(path), jsonBody(body))).json();
+export const load = (path, parameters) => fetchJson(apiAddress(path, parameters));
+
+export const send = (path, body) => fetchJson(apiAddress(path), jsonBody(body));
 
 /** What can be done about a failed request: try again, "later", log in, "login", or nothing, "refused". */
 export function remedyOf({ status, temporary }) {
@@ -38,7 +40,8 @@ export function problemOf(error) {
   const isAway = !error.status;
   const titles = { login: error.status === 401 ? tr("You are no longer logged in") : null, later: isAway ? tr("The server does not respond") : tr("The server is busy") };
   const message = isAway ? tr("Your answers are stored in this browser and sent when the server responds again.") : error.message;
-  return { remedy, title: titles[remedy] ?? tr("The request was refused"), message };
+  const logIn = () => location.assign(`/login?${new URLSearchParams({ next: location.pathname + location.search })}`);
+  return { remedy, title: titles[remedy] ?? tr("The request was refused"), message, ...(remedy === "login" && { again: logIn, words: tr("Log in") }) };
 }
 
 /** A body with the name of the person, unless the login says who it is. */

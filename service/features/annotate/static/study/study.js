@@ -1,12 +1,12 @@
 // The page of a reader study: shows item after item, and stores each answer.
 
-import "../viewer/viewer.js";
-import { ApiError, imageAddress, jsonBody, request } from "../api.js";
+import { imageAddress, jsonBody, request } from "../api.js";
 import { picture } from "../card.js";
-import { byId } from "../dom.js";
 import { state, subscribe, update } from "../page_state.js";
+import { byId } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, nothing, render } from "../vendor/lit.js";
+import { openPictures } from "../viewer/large.js";
 import { answered, choiceOf, missing, nextOpen, Stopwatch } from "./reading.js";
 
 const ERASED = "-"; // in place of an image of an erased patient
@@ -22,7 +22,6 @@ Object.assign(state, {
   position: -1, // of the item on the page; -1: all are answered
   said: {}, // of that item: {useful_left, useful_right, better, note, relevant}
   problem: "",
-  large: "", // the image that is shown large
 });
 
 async function post(address, message) {
@@ -30,7 +29,7 @@ async function post(address, message) {
 }
 
 function showError(error) {
-  update({ problem: error instanceof ApiError ? `${error.title}. ${error.message}` : tr("Something went wrong on this page") });
+  update({ problem: error.title ? `${error.title}. ${error.message}` : tr("Something went wrong on this page") });
 }
 
 async function begin() {
@@ -90,14 +89,11 @@ async function save() {
 
 // Drawing
 
-function enlarge(large) {
-  update({ large });
-  queueMicrotask(() => byId("enlarged").showModal());
-}
+const enlarge = (id, caption) => openPictures([[{ source: { kind: "image", collection: state.study.collection, id }, caption }]]);
 
 function shot(image, title) {
   if (image === ERASED) return html`<span class="shot film gone"><span class="missing">${tr("Picture no longer available")}</span></span>`;
-  return html`<button class="shot film" type="button" aria-label=${title} @click=${() => enlarge(image)}>${picture(imageAddress(state.study.collection, image, "/thumbnail"), { lazy: false })}</button>`;
+  return html`<button class="shot film" type="button" aria-label=${title} @click=${() => enlarge(image, title)}>${picture(imageAddress(state.study.collection, image, "/thumbnail"), { lazy: false })}</button>`;
 }
 
 function judgements(image, title, { relevant }) {
@@ -152,15 +148,11 @@ const done = ({ study }) => html`<section class="state"><h2>${tr("All queries ar
     <p>${tr("Thank you. You may still look at your answers and change them.")}</p>
     <button class="button" type="button" ?disabled=${!study.items.length} @click=${() => go(0)}>${tr("Look at the answers")}</button></section>`;
 
-const enlarged = ({ study, large }) => html`<dialog class="enlarged" id="enlarged" aria-label=${tr("Enlarged image")} @close=${() => update({ large: "" })}>
-    ${large ? html`<cbir-viewer tools="window zoom" wheel-zooms label=${tr("Enlarged image")} .source=${{ kind: "image", collection: study.collection, id: large }}></cbir-viewer>` : nothing}
-    <form method="dialog"><button class="button">${tr("Close")}</button></form></dialog>`;
-
 subscribe((now) => {
   byId("intro").hidden = Boolean(now.study);
   byId("problem").textContent = now.problem;
   byId("problem").hidden = !now.problem;
-  if (now.study) render(html`${now.position < 0 ? done(now) : reading(now)}${enlarged(now)}`, byId("course"));
+  if (now.study) render(html`${now.position < 0 ? done(now) : reading(now)}`, byId("course"));
 });
 byId("reader")?.addEventListener("change", ({ target }) => update({ reader: Number(target.value) }));
 byId("begin").addEventListener("click", begin);

@@ -1,13 +1,53 @@
-// The page of what is wrong with a collection: findings of its audit, which runs as a job, and images in quarantine.
+// The page of what is wrong with a collection: findings of its audit, which runs as a job, and images in quarantine, to release or refuse.
 
 import "../shell.js";
 import { addressIn, fetchJson, jsonBody, request } from "../api.js";
-import { attempt, problemBox, tabs } from "../list_page.js";
+import { card } from "../card.js";
+import { attempt, moreButton, problemBox, tabs } from "../list_page.js";
 import { state, subscribe, update } from "../page_state.js";
-import { number } from "../translate.js";
-import { html, nothing, render } from "../vendor/lit.js";
+import { number, trn } from "../translate.js";
+import { html, nothing, render, repeat } from "../vendor/lit.js";
 import { findings } from "./findings.js";
-import * as quarantine from "./quarantine.js";
+
+const REASONS = {
+  text: "Text is burned into the pixels",
+  blank: "The image shows nothing",
+  damaged: "The end of the image is missing",
+  inverted: "It looks inverted: its negative fits the collection better",
+  modality: "It looks like images of another modality",
+  unlike: "Nothing in the collection looks like it",
+};
+
+const addressOf = (part = "", fields = {}) => addressIn(state.facts.in_links, `quarantine${part}`, fields);
+
+/** Load the first images, or those after a cursor. */
+const loadQuarantine = (cursor = "") =>
+  attempt(async () => {
+    const { items, next } = await fetchJson(addressOf("", { cursor }));
+    update({ quarantined: { items: cursor ? [...state.quarantined.items, ...items] : items, next } });
+  });
+
+/** Carry out the decision on an image, and take it off the list. If that fails, the list may be old: somebody else has decided. */
+const decide = ({ image_id: id }, part, method) =>
+  attempt(async () => {
+    await request(addressOf(`/${encodeURIComponent(id)}${part}`), { method });
+    update({ quarantined: { ...state.quarantined, items: state.quarantined.items.filter((item) => item.image_id !== id) } });
+  }, () => loadQuarantine());
+
+function entry(item) {
+  const finding = item.findings.map((each) => REASONS[each] ?? each).join("; ");
+  const button = (words, kind, action) => html`<button class=${`button small ${kind}`} type="button" ?disabled=${state.busy} @click=${action}>${words}</button>`;
+  const below = html`<div class="buttons">${button("Release", "primary", () => decide(item, "/release", "POST"))}${button("Refuse", "danger", () => decide(item, "", "DELETE"))}</div>`;
+  return html`<li>${card({ ...item, card: { finding }, links: { thumbnail: addressOf(`/${encodeURIComponent(item.image_id)}/thumbnail`) } }, { href: nothing, below })}</li>`;
+}
+
+function drawQuarantine({ quarantined }) {
+  const { items, next } = quarantined ?? { items: [], next: null };
+  return html`<p class="hint">The intake check keeps these images out: no search finds them until they are released.</p>
+    <p role="status">${quarantined ? trn("{count} image", "{count} images", items.length) : ""}</p>
+    <ul class="grid" id="quarantined" role="list">${repeat(items, ({ image_id: id }) => id, entry)}</ul>
+    ${moreButton(next, () => loadQuarantine(next))}`;
+}
 
 const POLL_MS = 1000;
 let timer = 0; // until the audit that runs is read again
@@ -76,10 +116,10 @@ function head({ running, audit, changed, isRead, busy }) {
       ${facts.may_cancel ? html`<button class="button" type="button" ?disabled=${busy} @click=${cancel}>Cancel</button>` : nothing}</div>` : nothing}`;
 }
 
-/** All tabs of a state: findings of the audit, and the quarantine. */
+/** All tabs of a state: findings of the audit, and the  */
 const tabsOf = (now) => [
   ...(now.audit ? findings(now) : [{ name: "audit", title: "Audit", show: () => nothing }]),
-  ...(facts.may_release ? [{ name: "quarantine", title: "Quarantine", show: quarantine.draw }] : []),
+  ...(facts.may_release ? [{ name: "quarantine", title: "Quarantine", show: drawQuarantine }] : []),
 ];
 
 function draw(now) {
@@ -94,7 +134,7 @@ function draw(now) {
 
 function openTab() {
   update({ tab: location.hash.slice(1) });
-  if (state.tab === "quarantine" && facts.may_release && !state.quarantined) quarantine.load();
+  if (state.tab === "quarantine" && facts.may_release && !state.quarantined) loadQuarantine();
 }
 
 subscribe((now) => render(draw(now), main));

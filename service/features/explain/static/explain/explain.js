@@ -1,15 +1,13 @@
 // Why a result is similar: what matches, on the card under the pointer or focus and on the query.
 
-import { addressIn, form, jsonBody, request } from "../api.js";
-import { addPart } from "../page_parts.js";
-import { state, update } from "../page_state.js";
+import { addressIn, fetchJson, formBody, jsonBody } from "../api.js";
+import { addPart, state, update } from "../page_state.js";
 import { queryViewer } from "../search/query_viewer.js";
 import { collectionName, isStale, shownHits } from "../search/run.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, nothing, render } from "../vendor/lit.js";
-import { Explanations } from "./explanations.js";
-import { bars, paintings } from "./paintings.js";
+import { bars, Explanations, paintings } from "./paint.js";
 
 const STORAGE_KEY = "explain";
 
@@ -24,15 +22,9 @@ const kind = ({ facts }) => facts.parts.explain?.kind ?? "";
 /** True if the results of the query can be explained: not of words or several images. */
 const isExplained = (now) => Boolean(kind(now) && now.query && (now.query.image || now.query.file) && !now.query.files);
 
-async function load(query, ids) {
-  let options;
-  if (query.image) options = jsonBody({ image_id: query.image, answers: ids, ...(query.region && { region: query.region }) });
-  else {
-    const body = form(query);
-    for (const id of ids) body.append("answers", id);
-    options = { method: "POST", body };
-  }
-  return (await request(addressIn(collectionName(), "explain"), options)).json();
+function load(query, ids) {
+  const ofImage = () => jsonBody({ image_id: query.image, answers: ids, ...(query.region && { region: query.region }) });
+  return fetchJson(addressIn(collectionName(), "explain"), query.image ? ofImage() : formBody(query, { answers: ids }));
 }
 
 /** The explanation of a result; null if there is none. */
@@ -76,7 +68,6 @@ function hide() {
   shownOn = null;
 }
 
-/** Turn explanations on or off. */
 function toggle() {
   isOn = !isOn;
   remember(STORAGE_KEY, isOn ? "on" : "off");
@@ -124,17 +115,14 @@ function readingExtras(view) {
 
 // On the page
 
-/** The button below the query. */
 const actions = (now) => (isExplained(now) ? html`<button class="button" type="button" id="explain" aria-pressed=${String(isOn)} @click=${toggle}>${tr("Why similar")}</button>` : nothing);
 
-/** What to do, and what it shows. */
 function panels(now) {
   if (!isOn || !isExplained(now) || !now.answer) return nothing;
   const words = kind(now) === "places" ? tr("Point at a result: places in colour match between it and the query, yellow best.") : tr("Point at a result: the bars show what its distance consists of, the lines the strongest edges.");
   return html`<p class="hint" id="explain-hint">${words} ${tr("It shows what the search compares, and is no diagnosis.")}</p>`;
 }
 
-/** Connect the cards. */
 function install() {
   const area = document.getElementById("found");
   const cardAt = ({ target }) => target.closest("#columns .grid > li")?.querySelector(".card") ?? null;

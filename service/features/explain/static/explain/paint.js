@@ -1,4 +1,7 @@
-// Drawing of explanations on pictures: heat maps, and directions of edges.
+// What explains a result: requested for a few results at a time and kept; drawn on pictures as heat maps and directions of edges, and as bars.
+
+import { number, tr } from "../translate.js";
+import { html } from "../vendor/lit.js";
 
 const LEAST = 0.3; // of a match; weaker ones are not coloured
 const NARROWEST = 0.1; // range of matches from clear to OPAQUE; smaller differences do not stand out
@@ -44,7 +47,7 @@ export function strongestEdges(edges) {
 }
 
 /** Paint a map in a range of matches over a whole canvas. */
-export function paintHeat(canvas, map, range) {
+function paintHeat(canvas, map, range) {
   const small = document.createElement("canvas");
   [small.width, small.height] = [map[0].length, map.length];
   small.getContext("2d").putImageData(new ImageData(heatPixels(map, range), small.width, small.height), 0, 0);
@@ -55,7 +58,7 @@ export function paintHeat(canvas, map, range) {
 }
 
 /** Paint a line in the direction of the strongest edges of each part of an image; a ring for those of no direction. */
-export function paintEdges(canvas, edges) {
+function paintEdges(canvas, edges) {
   const context = canvas.getContext("2d");
   const [width, height] = [canvas.width / edges[0].length, canvas.height / edges.length];
   context.clearRect(0, 0, canvas.width, canvas.height);
@@ -73,4 +76,72 @@ export function paintEdges(canvas, edges) {
     } else context.arc(x, y, reach / 2, 0, 2 * Math.PI);
     context.stroke();
   }
+}
+
+const MOST_PIXELS = 256; // of a side; maps are coarse
+
+/** A canvas of the shape of a map of rows, painted by paint(canvas, map). */
+function canvasFor(map, paint) {
+  const canvas = document.createElement("canvas");
+  const scale = MOST_PIXELS / Math.max(map[0].length, map.length);
+  canvas.width = Math.max(1, Math.round(map[0].length * scale));
+  canvas.height = Math.max(1, Math.round(map.length * scale));
+  paint(canvas, map);
+  return canvas;
+}
+
+/** Canvases {query, answer} over whole pictures; null where there is nothing to paint, as over a query with a region and edges. */
+export function paintings(explanation, { region } = {}) {
+  if (explanation.kind === "places") {
+    const range = heatRange(explanation);
+    const [query, answer] = [explanation.query_map, explanation.answer_map].map((map) => canvasFor(map, (canvas) => paintHeat(canvas, map, range)));
+    return { query, answer };
+  }
+  const { query_edges: query, answer_edges: answer } = explanation;
+  return { query: query && !region ? canvasFor(query, paintEdges) : null, answer: answer ? canvasFor(answer, paintEdges) : null };
+}
+
+/** A list of bars with their names and shares. */
+export const bars = (shares) => html`<ul class="part-bars" role="list">${partsOf(shares).map(({ name, share, text }) =>
+  html`<li><span class="part-name">${name}</span><span class="part-track"><span class="part-bar" .style=${`width: ${100 * share}%`}></span></span><span class="part-share">${text}</span></li>`)}</ul>`;
+
+export const BATCH = 6; // results of a request; the next ones are likely to be looked at too
+
+/** The ids to request with `image`: itself, and those after it that were not requested, at most BATCH. */
+export function batchOf(image, images, isKept) {
+  const after = images.slice(images.indexOf(image) + 1).filter((id) => !isKept(id));
+  return [...new Set([image, ...after])].slice(0, BATCH);
+}
+
+/** Keeps explanations by image; load(query, ids) requests {kind, items} of some. */
+export class Explanations {
+  constructor(load) {
+    Object.assign(this, { load, query: null, kept: new Map() });
+  }
+
+  /** The explanation {kind, image_id, ...} of a result of `query`, null if it failed; images: the results in their order. */
+  async of(query, image, images) {
+    if (this.query !== query) Object.assign(this, { query, kept: new Map() });
+    const { kept } = this;
+    if (!kept.has(image)) {
+      const ids = batchOf(image, images, (id) => kept.has(id));
+      const loading = this.load(query, ids).then(
+        ({ kind, items }) => new Map(items.map((item) => [item.image_id, { kind, ...item }])),
+        () => {
+          for (const id of ids) kept.delete(id); // tried again when it is looked at again
+          return new Map();
+        },
+      );
+      for (const id of ids) kept.set(id, loading);
+    }
+    return (await kept.get(image)).get(image) ?? null;
+  }
+}
+
+const NAMES = { color_layout: tr("Colour"), tamura: tr("Texture"), edge_histogram: tr("Edges") };
+
+/** The shares of parts in a distance as [{name, share, text}], the largest first. */
+export function partsOf(shares) {
+  const parts = Object.entries(shares).map(([part, share]) => ({ name: NAMES[part] ?? part, share, text: number(share, { style: "percent", maximumFractionDigits: 0 }) }));
+  return parts.sort((a, b) => b.share - a.share);
 }

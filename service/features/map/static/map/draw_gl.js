@@ -1,4 +1,7 @@
-// Draws the points with WebGL.
+// Draws the points with WebGL, or as squares on a plain canvas in browsers without it.
+
+import { PALE } from "./groups.js";
+import { toPixels } from "./map_view.js";
 
 const SMALL = 7; // pixels; smaller points have no rim, which would be most of them
 
@@ -81,6 +84,35 @@ export function createGlPoints(canvas) {
       for (const pale of count ? [1, 0] : []) {
         gl.uniform1f(uniforms.pale, pale);
         gl.drawArrays(gl.POINTS, 0, count);
+      }
+    },
+  };
+}
+
+/** Create {setPoints, setLooks, draw} for a canvas. */
+export function createPlainPoints(canvas) {
+  const context = canvas.getContext("2d");
+  let [x, y, looks] = [[], [], new Uint8Array()];
+  return {
+    setPoints(...places) {
+      [x, y] = places;
+    },
+    setLooks(bytes) {
+      looks = bytes;
+    },
+    draw(camera, size, diameter, ratio) {
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      context.clearRect(0, 0, size.width, size.height);
+      let last = "";
+      for (let step = 0; step < 2 * x.length; step += 1) {
+        const point = step % x.length;
+        const at = point * 4;
+        if ((looks[at + 3] === PALE) !== step < x.length) continue; // pale ones first
+        const [left, top] = toPixels(camera, size, x[point], y[point]);
+        if (left < 0 || top < 0 || left > size.width || top > size.height) continue;
+        const colour = `rgb(${looks[at]} ${looks[at + 1]} ${looks[at + 2]})`;
+        if (colour !== last) context.fillStyle = last = colour;
+        context.fillRect(left - diameter / 2, top - diameter / 2, diameter, diameter);
       }
     },
   };

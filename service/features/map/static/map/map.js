@@ -1,20 +1,18 @@
 // The map beside the images of Browse: its panel, what colours it, and the area that is chosen on it.
 
 import { imageAddress } from "../api.js";
-import { picture } from "../card.js";
 import { toggle, valuesOf, withRange } from "../browse/conditions.js";
 import { openImage } from "../browse/large_view.js";
 import { change, changeOthers } from "../browse/listing.js";
-import { addPart } from "../page_parts.js";
-import { state, subscribe, update } from "../page_state.js";
+import { picture } from "../card.js";
+import { addPart, state, subscribe, update } from "../page_state.js";
 import { remember, remembered } from "../theme.js";
 import { number, tr, trn } from "../translate.js";
 import { html, nothing, ref, render, svg } from "../vendor/lit.js";
-import { readArea, writeArea } from "./area.js";
-import { groupImages, stylePoints } from "./groups.js";
+import { groupImages, readArea, stylePoints, writeArea } from "./groups.js";
 import { MapView } from "./map_view.js";
-import { chosenPoints, imagesIn, labelsOf, loadPoints, ofSamePoints, placesOf, points, watch } from "./points.js";
 import { connectPointer } from "./pointer.js";
+import { chosenPoints, imagesIn, labelsOf, loadPoints, ofSamePoints, placesOf, points, watch } from "./points.js";
 
 const NEAR = 12; // pixels between the pointer and an image
 const MIDDLE = 60; // between the middle and an image
@@ -34,13 +32,11 @@ const theme = () => (document.documentElement.dataset.theme === "light" ? "light
 
 const keysOf = ({ keys }) => (keys?.items ?? []).filter(({ values, images }) => values > 1 && values < images).map(({ key }) => key);
 
-/** The label that colours the map. */
 function keyOf(now) {
   const keys = keysOf(now);
   return [now.others.key, now.map.key, remembered("map-key"), "label", keys[0]].find((key) => key === "" || keys.includes(key)) ?? "";
 }
 
-/** Show the panel, and load its map. */
 async function open() {
   put({ shown: true, phase: state.map.phase ?? "loading" });
   try {
@@ -135,7 +131,6 @@ function connect(overlay) {
 
 // The panel
 
-/** The name of a group as a person reads it. */
 function groupName(group) {
   if (group.name === null) return tr("Without this label");
   return group.more ? trn("{count} rarer value", "{count} rarer values", group.more) : group.name;

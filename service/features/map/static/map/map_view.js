@@ -1,9 +1,143 @@
-// The canvas of the map: which part is in sight, and drawing it.
+// The map: which part is in sight, places (-1 to 1, upwards) to pixels (from the top left) and back, and drawing it. The picture of the points
+// is larger than that, and moves with the map until it must be drawn again.
 
-import * as cameras from "./camera.js";
-import { createPlainPoints } from "./draw_2d.js";
-import { createGlPoints } from "./draw_gl.js";
-import { drawMarks } from "./draw_marks.js";
+import { createGlPoints, createPlainPoints } from "./draw_gl.js";
+
+const EDGE = 24; // pixels around the whole map
+const MOST_ZOOM = 400; // of the whole map
+
+/** Show the whole map in a size {width, height}. */
+export function fitted({ width, height }) {
+  return { x: 0, y: 0, scale: Math.max(1, (Math.min(width, height) - 2 * EDGE) / 2) };
+}
+
+/** The pixels of a place. */
+export function toPixels(camera, size, x, y) {
+  return [size.width / 2 + (x - camera.x) * camera.scale, size.height / 2 - (y - camera.y) * camera.scale];
+}
+
+/** The place of a pixel. */
+export function toPlace(camera, size, px, py) {
+  return [camera.x + (px - size.width / 2) / camera.scale, camera.y - (py - size.height / 2) / camera.scale];
+}
+
+export function moved(camera, dx, dy) {
+  return { ...camera, x: limited(camera.x - dx / camera.scale, -1, 1), y: limited(camera.y + dy / camera.scale, -1, 1) };
+}
+
+/** Zoom by a factor so that the place of a pixel stays where it is. */
+export function zoomed(camera, size, factor, px = size.width / 2, py = size.height / 2) {
+  const whole = fitted(size).scale;
+  const scale = limited(camera.scale * factor, whole / 2, whole * MOST_ZOOM);
+  const [x, y] = toPlace(camera, size, px, py);
+  const next = { ...camera, scale };
+  const [nx, ny] = toPlace(next, size, px, py);
+  return { scale, x: limited(camera.x + x - nx, -1, 1), y: limited(camera.y + y - ny, -1, 1) };
+}
+
+/** The diameter of a point in pixels: larger where fewer are in sight. */
+export function pointSize(camera, size, count) {
+  const zoom = camera.scale / fitted(size).scale;
+  const whole = limited(Math.sqrt((size.width * size.height) / Math.max(count, 1)) / 2.2, 3, 10);
+  return limited(whole * zoom ** 0.35, 3, 16);
+}
+
+function limited(value, low, high) {
+  return Math.min(Math.max(value, low), high);
+}
+
+const MARGIN = 0.25; // on each side, as a share of what is in sight; as in map.css
+const MOST = 1.5; // times larger or smaller than drawn
+
+/** The size of the picture for a size in sight. */
+export const pictureSize = ({ width, height }) => ({ width: width * (1 + 2 * MARGIN), height: height * (1 + 2 * MARGIN) });
+
+/** The CSS transform that shows a picture drawn for the camera `drawn` as `camera` sees it. */
+export function transformOf(drawn, camera) {
+  const [right, down] = [(drawn.x - camera.x) * camera.scale, (camera.y - drawn.y) * camera.scale];
+  return `translate(${right}px, ${down}px) scale(${camera.scale / drawn.scale})`;
+}
+
+/** Whether a picture drawn for the camera `drawn` has all of the map that `camera` sees, at nearly its size. */
+export function isKept(drawn, camera, size) {
+  const factor = camera.scale / drawn.scale;
+  if (factor > MOST || factor < 1 / MOST) return false;
+  const whole = pictureSize(size);
+  return spans(drawn.x, camera.x, whole.width / drawn.scale, size.width / camera.scale)
+    && spans(drawn.y, camera.y, whole.height / drawn.scale, size.height / camera.scale);
+}
+
+/** Whether a drawn span has all of the map (-1 to 1) that a seen one has. */
+function spans(drawn, seen, drawnLength, seenLength) {
+  const [low, high] = [Math.max(-1, seen - seenLength / 2), Math.min(1, seen + seenLength / 2)];
+  return drawn - drawnLength / 2 <= low && drawn + drawnLength / 2 >= high;
+}
+
+const STAR = 13; // pixels from the middle to a tip
+
+function drawStar(context, x, y) {
+  context.beginPath();
+  for (let tip = 0; tip < 10; tip += 1) {
+    const radius = tip % 2 ? STAR * 0.45 : STAR;
+    const angle = (Math.PI * tip) / 5 - Math.PI / 2;
+    context.lineTo(x + radius * Math.cos(angle), y + radius * Math.sin(angle));
+  }
+  context.closePath();
+}
+
+function ring(context, [x, y], radius) {
+  context.beginPath();
+  context.arc(x, y, radius, 0, 2 * Math.PI);
+}
+
+/** Stroke the current path so that it is seen on points of every colour. */
+function strokeOutline(context, { ground, ink }, width) {
+  context.strokeStyle = ground;
+  context.lineWidth = width + 3;
+  context.stroke();
+  context.strokeStyle = ink;
+  context.lineWidth = width;
+  context.stroke();
+}
+
+const isEmpty = ({ query, hits, current, outline }) => !query && !hits.length && !current && !outline.length;
+
+/** Draw marks {query, hits, current, outline}, all places of the map, in the colours of the canvas's frame. */
+function drawMarks(canvas, camera, size, ratio, marks) {
+  if (isEmpty(marks) && canvas.dataset.empty) return; // an unchanged canvas costs a frame nothing
+  canvas.dataset.empty = isEmpty(marks) ? "1" : "";
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, size.width, size.height);
+  if (isEmpty(marks)) return;
+  const style = getComputedStyle(canvas.parentElement);
+  const colours = { ink: style.color, ground: style.backgroundColor, accent: style.outlineColor };
+  const at = ({ x, y }) => toPixels(camera, size, x, y);
+  for (const hit of marks.hits) {
+    ring(context, at(hit), 8);
+    strokeOutline(context, colours, 2);
+  }
+  if (marks.query) {
+    drawStar(context, ...at(marks.query));
+    strokeOutline(context, colours, 1.5);
+    context.fillStyle = "#ffd66b";
+    context.fill();
+  }
+  if (marks.current) {
+    ring(context, at(marks.current), 9);
+    strokeOutline(context, { ...colours, ink: colours.accent }, 3);
+  }
+  if (marks.outline.length > 1) {
+    context.beginPath();
+    for (const [x, y] of marks.outline) context.lineTo(...at({ x, y }));
+    context.closePath();
+    context.globalAlpha = 0.12;
+    context.fillStyle = colours.accent;
+    context.fill();
+    context.globalAlpha = 1;
+    strokeOutline(context, { ...colours, ink: colours.accent }, 1.5);
+  }
+}
 
 const REST_MS = 150; // without a movement, then the points are drawn again
 
@@ -25,7 +159,7 @@ export class MapView {
   }
 
   get camera() {
-    return this.#camera ?? cameras.fitted(this.size);
+    return this.#camera ?? fitted(this.size);
   }
 
   set camera(camera) {
@@ -38,7 +172,7 @@ export class MapView {
     const box = this.overlay.getBoundingClientRect();
     this.size = { width: Math.max(1, box.width), height: Math.max(1, box.height) };
     this.ratio = devicePixelRatio || 1;
-    for (const [canvas, { width, height }] of [[this.canvas, cameras.pictureSize(this.size)], [this.overlay, this.size]]) {
+    for (const [canvas, { width, height }] of [[this.canvas, pictureSize(this.size)], [this.overlay, this.size]]) {
       canvas.width = Math.round(width * this.ratio);
       canvas.height = Math.round(height * this.ratio);
     }
@@ -59,7 +193,6 @@ export class MapView {
     this.draw();
   }
 
-  /** Draw in the next frame. */
   draw() {
     if (this.#scheduled) return;
     this.#scheduled = true;
@@ -77,8 +210,8 @@ export class MapView {
   #showPoints() {
     const { camera, size } = this;
     clearTimeout(this.#rest);
-    if (this.#drawn && cameras.isKept(this.#drawn, camera, size)) {
-      this.canvas.style.transform = cameras.transformOf(this.#drawn, camera);
+    if (this.#drawn && isKept(this.#drawn, camera, size)) {
+      this.canvas.style.transform = transformOf(this.#drawn, camera);
       const isExact = ["x", "y", "scale"].every((part) => this.#drawn[part] === camera[part]);
       if (!isExact) this.#rest = setTimeout(() => this.#drawPoints(), REST_MS);
     } else this.#drawPoints();
@@ -86,26 +219,25 @@ export class MapView {
 
   #drawPoints() {
     const { camera, size, ratio } = this;
-    this.points.draw(camera, cameras.pictureSize(size), cameras.pointSize(camera, size, this.count), ratio);
+    this.points.draw(camera, pictureSize(size), pointSize(camera, size, this.count), ratio);
     this.canvas.style.transform = "";
     this.#drawn = camera;
   }
 
   pan(dx, dy) {
-    this.camera = cameras.moved(this.camera, dx, dy);
+    this.camera = moved(this.camera, dx, dy);
   }
 
   zoom(factor, px, py) {
-    this.camera = cameras.zoomed(this.camera, this.size, factor, px, py);
+    this.camera = zoomed(this.camera, this.size, factor, px, py);
   }
 
   showAll() {
     this.camera = null;
   }
 
-  /** The place of a pixel of the canvas. */
   placeOf(px, py) {
-    return cameras.toPlace(this.camera, this.size, px, py);
+    return toPlace(this.camera, this.size, px, py);
   }
 
   /** A distance in pixels as one between places. */

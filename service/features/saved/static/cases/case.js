@@ -3,12 +3,11 @@
 import { card } from "../card.js";
 import { problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
-import { lookCloser } from "../saved/closer_look.js";
-import { changeForm, deleteButton } from "../saved/own.js";
-import { apiAddress, exportAddress, savedFacts, searchAddress } from "../saved/saved_words.js";
+import { apiAddress, changeForm, deleteButton, exportAddress, lookCloser, savedFacts, searchAddress } from "../saved/own.js";
 import { remembered } from "../theme.js";
 import { fixed, tr, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
+import { regionParts } from "../viewer/place.js";
 import "../viewer/viewer.js";
 
 /** The query as the source of a viewer; null for words, and for an image that is gone. */
@@ -37,11 +36,7 @@ const check = (text, isOn, change, attributes = {}) =>
 
 const labelLines = ({ labels }, keys) => keys.filter((key) => key in labels).map((key) => html`<span class="hint" data-key=${key}>${key}: ${labels[key]}</span>`);
 
-function showRegion({ target }) {
-  const { region } = state.saved.search;
-  const { width, height } = target.picture.size;
-  target.marked = region ? { x: region[0] / width, y: region[1] / height, width: region[2] / width, height: region[3] / height } : null;
-}
+const showRegion = ({ target }) => (target.marked = regionParts(state.saved.search, target.picture.size));
 
 function query({ saved, source, facts, keys }) {
   const { text, image_id: image, region } = saved.search;
@@ -77,7 +72,6 @@ function teachingFile({ saved, facts, keys, ranks, checked }) {
   </section>`;
 }
 
-/** The page of a state. */
 export function draw(now) {
   const { saved, facts } = now;
   const search = new URLSearchParams({ case: saved.id, ...(facts.collection && { collection: facts.collection }) });

@@ -1,11 +1,10 @@
 // The way from the selected images of Browse to a cohort of all images like them.
 
 import { limited } from "../browse/selection_bar.js";
-import { addPart } from "../page_parts.js";
+import { addPart } from "../page_state.js";
 import { tr } from "../translate.js";
 import { MOST, openCohorts } from "./start_cohort.js";
 
-/** The button of the bar of the selection. */
 function selection(now, chosen) {
   const begin = () => openCohorts({ collection: now.facts.several ? now.facts.collection : "", relevant: chosen(), irrelevant: [], where: [] });
   return limited(now, MOST, tr("Find all of these …"), begin, { id: "find-all" });

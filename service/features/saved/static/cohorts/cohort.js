@@ -1,16 +1,42 @@
 // The page of a cohort: rounds of judgements, progress, changing and deleting it.
 
 import { fetchJson, jsonBody, request } from "../api.js";
-import { card } from "../card.js";
-import { titleOf } from "../card_words.js";
+import { card, neighbour, titleOf } from "../card.js";
 import { attempt, changeAndRead, problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
-import { lookCloser } from "../saved/closer_look.js";
-import { changeForm, deleteButton } from "../saved/own.js";
-import { apiAddress, savedFacts, searchAddress } from "../saved/saved_words.js";
+import { judged } from "../rounds.js";
+import { apiAddress, changeForm, deleteButton, lookCloser, savedFacts, searchAddress } from "../saved/own.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
-import { asList, curvePoints, filled, foundAfter, judged, stepped } from "./judgements.js";
+
+/** Belongs, does not, open: what a tap on the picture goes through. */
+export const stepped = (marks, id) => judged(marks, id, { 1: -1, "-1": 0 }[marks.get(id)] ?? 1);
+
+/** The judgements of all images; those that were open have this one. */
+export const filled = (marks, ids, value) => new Map(ids.map((id) => [id, marks.get(id) ?? value]));
+
+/** In the form of the API, in the order of the images. */
+export const asList = (marks, ids) => ids.filter((id) => marks.has(id)).map((id) => ({ image_id: id, relevant: marks.get(id) > 0 }));
+
+const MOST = 200; // points
+
+/** Numbers found after each judgement of a text such as "1101", from 0. */
+export function foundAfter(history) {
+  const counts = [0];
+  for (const each of history) counts.push(counts.at(-1) + Number(each));
+  return counts;
+}
+
+/** The points of a polyline: counts in a box of width and height, with a margin of `inset`. */
+export function curvePoints(counts, { width, height, inset, top }) {
+  const last = Math.max(counts.length - 1, 1);
+  const most = Math.max(top, counts.at(-1), 1);
+  const step = Math.max(1, Math.ceil(counts.length / MOST));
+  const kept = counts.map((count, index) => [index, count]).filter(([index]) => index % step === 0 || index === counts.length - 1);
+  const x = (index) => inset + (index / last) * (width - 2 * inset);
+  const y = (count) => height - inset - (count / most) * (height - 2 * inset);
+  return { line: kept.map(([index, count]) => `${x(index).toFixed(1)},${y(count).toFixed(1)}`).join(" "), level: (count) => y(Math.min(count, most)) };
+}
 
 const SHOWN = 480; // images found
 const FORMATS = { csv: "csv", dicom: tr("DICOM UIDs (JSON)"), monai: "MONAI Label", coco: "COCO", "label-studio": "Label Studio" };
@@ -93,18 +119,16 @@ function leave() {
 const takeOut = ({ image_id: id }) => changeAndRead(() => send("/judgements", { judgements: [{ image_id: id, relevant: false }] }), showFound);
 
 function onKey(event) {
-  const cards = [...event.currentTarget.querySelectorAll(".card")];
-  const at = cards.indexOf(event.target.closest("li")?.querySelector(".card"));
-  if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-  const second = cards.findIndex((each) => each.offsetTop !== cards[0].offsetTop);
-  const columns = second < 0 ? cards.length : second;
-  const go = (step) => () => cards[at + step]?.focus();
+  const card = event.target.closest("li")?.querySelector(".card");
+  if (!card || event.ctrlKey || event.metaKey || event.altKey) return;
+  const at = [...event.currentTarget.children].indexOf(card.parentElement);
   const mark = (value) => () => {
     update({ marks: judged(state.marks, ids()[at], value) });
-    cards[at + 1]?.focus();
+    pictureAt(at + 1)?.focus();
   };
-  const actions = { ArrowLeft: go(-1), ArrowRight: go(1), ArrowUp: go(-columns), ArrowDown: go(columns), Enter: next, y: mark(1), n: mark(-1), o: () => lookCloser(state.batch, at, state.facts.collection) };
-  const action = actions[event.key.length > 1 ? event.key : event.key.toLowerCase()];
+  const other = neighbour(card, event.key);
+  const actions = { Enter: next, y: mark(1), n: mark(-1), o: () => lookCloser(state.batch, at, state.facts.collection) };
+  const action = other ? () => other.focus() : actions[event.key.length > 1 ? event.key : event.key.toLowerCase()];
   if (!action) return;
   event.preventDefault();
   action();
@@ -166,7 +190,6 @@ function progress({ estimate, history }) {
     ${ADVICE[estimate.advice] ? html`<p class="warning" id="advice">${ADVICE[estimate.advice]}</p>` : nothing}`;
 }
 
-/** The page of a state. */
 export function draw(now) {
   const { saved, facts } = now;
   return html`<div class="saved-sheet">

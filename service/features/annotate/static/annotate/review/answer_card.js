@@ -1,11 +1,40 @@
-// A judged pair or image: pictures, decision, disagreement, history, and how to change it; and the agreement of the annotators.
+// A judged pair or image: pictures, decision, disagreement, history, how to change it and what that takes; and the agreement of the annotators.
 
 import { picture } from "../../card.js";
 import { fixed, language, number, tr, trn } from "../../translate.js";
 import { html, nothing } from "../../vendor/lit.js";
-import { openPictures } from "../large_pictures.js";
-import { facts, sliceOf } from "../study_facts.js";
-import { choices, decisionText } from "./decisions.js";
+import { openPictures } from "../../viewer/large.js";
+import { facts, sliceOf, sourceOf } from "../study_facts.js";
+
+const PAIR = { first: tr("Left more severe"), second: tr("Right more severe"), alike: tr("Equal"), skip: tr("Skipped") };
+
+/** The text of a decision; grades: of the study. */
+export function decisionText(decision, grades) {
+  if (decision in PAIR) return PAIR[decision];
+  if (decision === "none") return tr("Cannot judge");
+  return tr("Grade {name}", { name: grades.find(({ value }) => value === decision)?.name ?? decision });
+}
+
+/** Decisions that an answer can be changed to; grades: of the study. */
+export function choices({ kind }, grades) {
+  return kind === "pair" ? Object.keys(PAIR) : [...grades.map(({ value }) => value), "none"];
+}
+
+/** Address and body that replace an answer by another decision. */
+export function changeRequest({ kind, first, second, image }, decision) {
+  if (kind === "pair") return ["/annotate/judgements", { first, second, answer: decision }];
+  return ["/annotate/grades", { image, grade: decision === "none" ? null : Number(decision) }];
+}
+
+/** Names of the answers that have to be undone, in order, so that nothing remains of an answer. */
+export function withdrawnNames({ name, earlier }) {
+  return [...earlier.map((answer) => answer.name), name];
+}
+
+/** Parameters of the filters that are set. */
+export function filterParameters(fields) {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value));
+}
 
 const SIDE = 256; // pixels of a small picture
 const NO_OPINION = ["skip", "none"]; // decisions that contradict nobody
@@ -15,7 +44,7 @@ const timeOf = ({ at }) => new Date(at).toLocaleString(language, { dateStyle: "m
 
 function pictures(answer) {
   const views = answer.kind === "pair" ? [[answer.first, tr("Left image"), "first"], [answer.second, tr("Right image"), "second"]] : [[answer.image, tr("Image"), ""]];
-  const open = () => openPictures([views.map(([id, caption]) => ({ id, caption }))]);
+  const open = () => openPictures([views.map(([id, caption]) => ({ source: sourceOf(id), caption }))]);
   return html`<div class="small-pictures">${views.map(([id, caption, side]) => html`<button class=${answer.decision === side ? "film chosen" : "film"} type="button" aria-label=${caption} @click=${open}>${picture(sliceOf(id, { side: SIDE }).address)}</button>`)}</div>`;
 }
 

@@ -1,20 +1,18 @@
 // The page of what was judged: filters, cards, changes, agreement.
 
-import { byId } from "../../dom.js";
+import { problemBox } from "../../list_page.js";
 import { state, subscribe, update } from "../../page_state.js";
-import { trn, tr } from "../../translate.js";
+import { byId } from "../../theme.js";
+import { tr, trn } from "../../translate.js";
 import { html, nothing, render, repeat } from "../../vendor/lit.js";
-import { problemBox } from "../problem_box.js";
 import { facts, load, personName, problemOf, send, signed } from "../study_facts.js";
-import { agreementTables, answerCard } from "./answer_card.js";
-import { changeRequest, decisionText, filterParameters, withdrawnNames } from "./decisions.js";
+import { agreementTables, answerCard, changeRequest, decisionText, filterParameters, withdrawnNames } from "./answer_card.js";
 
 const LIMIT = 24; // cards per request
 
 const who = await personName();
 Object.assign(state, { filters: { judged_by: who, decision: "", disagreement: "" }, answers: [], total: null, people: [who], decisions: [], agreement: null, problem: null });
 
-/** Do some work, and say so if it fails. */
 async function attempt(work) {
   try {
     await work();

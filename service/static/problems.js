@@ -1,6 +1,41 @@
-// Problems of the service in the language of the page: a sentence for each kind, with the English detail.
+// What went wrong, for the user: failed requests, files that cannot be searched with, and problems of the service in the language of the page.
 
-import { language, tr } from "./translate.js";
+import { language, number as format, tr, trn } from "./translate.js";
+
+/** What went wrong; title and message are for the user, temporary is true if trying again may help; status is that of a response, else 0. */
+export class Problem extends Error {
+  constructor(title, message, temporary = false, status = 0) {
+    super(message);
+    Object.assign(this, { title, temporary, status });
+  }
+}
+
+/** A number of bytes in words: "64 MiB". */
+export function size(bytes) {
+  if (bytes < 2 ** 10) return trn("{count} byte", "{count} bytes", bytes);
+  const [unit, divisor] = bytes < 2 ** 20 ? ["KiB", 2 ** 10] : ["MiB", 2 ** 20];
+  const amount = bytes / divisor;
+  return `${format(amount < 10 ? Math.round(amount * 10) / 10 : Math.round(amount))} ${unit}`;
+}
+
+/** A message of the service, which does not know the names of files, with those of a query {file, files}. */
+export function withFileNames(message, { file, files }) {
+  return message
+    .replace(/\bthe image sent\b/gi, () => file.name)
+    .replace(/\bimage (\d+) of \d+\b/gi, (text, number) => files?.[number - 1]?.name ?? text);
+}
+
+const TITLES = {
+  401: tr("You are no longer logged in"),
+  403: tr("The service refused the request"),
+  404: tr("Not in the collection"),
+  410: tr("The file of this image is gone"),
+  413: tr("The image is too large"),
+  415: tr("This is not an image"),
+  422: tr("The search is not valid"),
+  429: tr("The service is busy"),
+  503: tr("The collection is currently unavailable"),
+};
 
 const TEXTS = {
   malformed: tr("The service cannot read the request."),
@@ -27,6 +62,13 @@ const TEXTS = {
   "query-timeout": tr("The search took too long and was cancelled."),
   "storage-full": tr("The disk of the service is full. Tell the administrator of the service."),
 };
+
+/** The problem (RFC 9457) of a response with an error status. */
+export async function problemIn(response) {
+  const { status } = response;
+  const message = problemText(await response.json().catch(() => ({})), status);
+  return new Problem(TITLES[status] ?? tr("The search failed"), message, [401, 429].includes(status) || status >= 500, status); // 401: the login is asked for again
+}
 
 /** The message about a problem (RFC 9457) with an HTTP status, for the user. */
 export function problemText({ type = "", detail }, status) {
