@@ -32,7 +32,8 @@ def test_shares_of_a_label_are_drawn_and_counted(
 
 def test_an_image_like_the_collection_is_familiar(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
-    assert "here" in page.inner_text("#verdict")
+    assert "nearest" in page.inner_text("#verdict")
+    assert "here" in page.inner_text("#likeness")
     assert page.locator(".verdict.outlier").count() == 0
 
 

@@ -5,7 +5,7 @@ import { factsOf, titleOf } from "./static/card.js";
 import { placeBeside } from "./static/theme.js";
 import { kindOf } from "./static/search/search_fields.js";
 import { addressFields, defaultSettings, queryOf, searchFields, settingsOf } from "./static/search/search_fields.js";
-import { agreementOf, agreementOn, shareKeys, shareParts, verdictOf } from "./static/search/side.js";
+import { agreementOf, agreementOn, headlineOf, shareKeys, shareParts, verdictOf } from "./static/search/side.js";
 
 const facts = {
   collection: "knees",
@@ -106,9 +106,21 @@ test("the verdict is one line", () => {
 
 test("how often agreement is right is said with its interval, where it is known", () => {
   const agreement = { key: "label", value: "CT", agreeing: 8, answers: 10, right: 0.812, low: 0.724, high: 0.884, images: 86 };
-  assert.equal(agreementOf(agreement), "8 of 10 agree on CT. Of 86 such searches with images here, 81 % were right (72 to 89 %).");
+  assert.equal(agreementOf(agreement), "Of 86 such searches with images here, 81 % were right (72 to 89 %).");
   assert.equal(agreementOf({ ...agreement, right: null, low: null, high: null }), "");
   assert.equal(agreementOf(undefined), "");
+});
+
+test("the finding of the nearest results is the headline, where most of them have it", () => {
+  const hits = (...findings) => findings.map((label, index) => ({ image_id: `${index}`, labels: { label }, card: null }));
+  const headline = (results, agreement = []) => headlineOf({ results, agreement });
+  assert.equal(headline(hits("a", "a", "b")), "2 of the 3 nearest: a");
+  assert.equal(headline(hits("a", "b", "b", "a")), "The 4 nearest do not agree");
+  const nearest = hits(..."aaaaaaaaab", ..."bbbbbbbbbbb");
+  assert.equal(headline(nearest), "9 of the 10 nearest: a");
+  assert.equal(headline(nearest, [{ key: "label", value: "b", agreeing: 6, answers: 10 }]), "6 of the 10 nearest: b");
+  assert.equal(headline(hits("a")), "");
+  assert.equal(headline([{ image_id: "a", labels: {}, card: null }, { image_id: "b", labels: {}, card: null }]), "");
 });
 
 test("agreement is on the finding, not on what all images here have", () => {

@@ -14,6 +14,7 @@ const FINDING = ""; // in place of a label key
 const MOST_VALUES = 7; // more are one part, "other values"
 const FAMILIAR = 0.2; // likeness of four in five images of a collection
 const UNUSUAL = 0.05;
+const NEAREST = 10; // results that agreement is counted among, as the service counts it
 
 /** [value, count] of the different values of a list. */
 function counted(values) {
@@ -62,12 +63,22 @@ export function agreementOn({ results, agreement }) {
   return agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
 }
 
-/** A sentence on the agreement {key, value, agreeing, answers, right, low, high, images} of the first results; "" where little is known. */
+/** What most of the nearest results have in common, or that they do not agree; "" where nothing is known of them. */
+export function headlineOf({ results, agreement }) {
+  const nearest = results.slice(0, NEAREST);
+  const [key] = shareKeys(results);
+  const first = key === undefined ? undefined : shareParts(nearest, key).find(({ rest }) => !rest);
+  if (!first || nearest.length < 2) return "";
+  const { value, agreeing, answers } = agreementOn({ results, agreement }) ?? { value: first.name, agreeing: first.count, answers: nearest.length };
+  return agreeing > answers / 2 ? tr("{agreeing} of the {answers} nearest: {value}", { agreeing, answers, value }) : tr("The {answers} nearest do not agree", { answers });
+}
+
+/** How often an agreement {right, low, high, images} like that of the first results was right; "" where little is known. */
 export function agreementOf(agreement) {
   if (!agreement || agreement.right === null || agreement.low === undefined || agreement.low === null) return "";
-  const { value, agreeing, answers, right, low, high, images } = agreement;
+  const { right, low, high, images } = agreement;
   const percent = { right: Math.min(Math.round(right * 100), 99), low: Math.floor(low * 100), high: Math.ceil(high * 100) };
-  return tr("{agreeing} of {answers} agree on {value}. Of {images} such searches with images here, {right} % were right ({low} to {high} %).", { agreeing, answers, value, images, ...percent });
+  return tr("Of {images} such searches with images here, {right} % were right ({low} to {high} %).", { images, ...percent });
 }
 
 async function copyLink({ query }) {
@@ -118,12 +129,15 @@ function verdict(now) {
   const { answer, expert, shareKey, settings } = now;
   if (!answer?.results.length) return nothing;
   const found = verdictOf(answer.query);
-  const agreement = settings.where.length ? "" : agreementOf(agreementOn(answer));
+  const outlier = found?.level === "outlier";
+  const headline = outlier ? "" : headlineOf(answer);
+  const agreement = settings.where.length || outlier ? "" : agreementOf(agreementOn(answer));
   return html`<section class=${`verdict ${found?.level ?? ""}`} aria-label=${tr("What the results say together")}>
-    ${found ? html`<h2 id="verdict">${found.title}</h2>` : nothing}
+    ${headline || found ? html`<h2 id="verdict">${headline || found.title}</h2>` : nothing}
     ${found?.text ? html`<p>${found.text}</p>` : nothing}
-    ${found?.level === "outlier" ? nothing : shareBar(answer, shareKey, expert)}
-    ${agreement && found?.level !== "outlier" ? html`<p id="agreement">${agreement}</p>` : nothing}
+    ${outlier ? nothing : shareBar(answer, shareKey, expert)}
+    ${agreement ? html`<p id="agreement">${agreement}</p>` : nothing}
+    ${headline && found ? html`<p id="likeness">${found.title}</p>` : nothing}
     ${callParts("lines", now)}
   </section>`;
 }
