@@ -67,6 +67,7 @@ test("the facts of a case name the owner of those of others", () => {
   const saved = { collection: "knees", created: "2026-03-02T09:30:00+00:00", mine: false, owner: "user alice", shared: true };
   assert.equal(savedFacts(saved, true), "knees · 2026-03-02 · user alice · shared");
   assert.equal(savedFacts({ ...saved, mine: true, shared: false }, false), "2026-03-02 · private");
+  assert.equal(savedFacts({ ...saved, mine: true, owner: "service", shared: false }, false), "2026-03-02");
 });
 
 test("a search with an image names its collection only if there are several", () => {

@@ -14,9 +14,12 @@ export const apiAddress = (kind, id, part = "") => `/v1/${kind}/${encodeURICompo
 /** The address of its page. */
 export const pageAddress = (kind, id) => `/saved/${kind}/${encodeURIComponent(id)}`;
 
+const NO_USER = "service"; // the owner where no tokens are needed: everybody sees what is saved
+
 /** Collection, date, and who shares it; several: there are several collections. */
 export function savedFacts({ collection, created, mine, owner, shared }, several) {
-  return [several ? collection : "", created.slice(0, 10), mine ? "" : owner, shared ? tr("shared") : tr("private")].filter(Boolean).join(" · ");
+  const sharing = owner === NO_USER ? "" : shared ? tr("shared") : tr("private");
+  return [several ? collection : "", created.slice(0, 10), mine ? "" : owner, sharing].filter(Boolean).join(" · ");
 }
 
 /** The address of the teaching file of a case in a format, with these label keys and ranks of results. */
