@@ -63,14 +63,15 @@ export function agreementOn({ results, agreement }) {
   return agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
 }
 
-/** What most of the nearest results have in common, or that they do not agree; "" where nothing is known of them. */
+/** The value that most of the nearest results have, where it leads among all, or that they do not agree; "" where nothing is known of them. */
 export function headlineOf({ results, agreement }) {
   const nearest = results.slice(0, NEAREST);
   const [key] = shareKeys(results);
-  const first = key === undefined ? undefined : shareParts(nearest, key).find(({ rest }) => !rest);
+  const [first, ofAll] = [nearest, results].map((list) => (key === undefined ? undefined : shareParts(list, key).find(({ rest }) => !rest)));
   if (!first || nearest.length < 2) return "";
   const { value, agreeing, answers } = agreementOn({ results, agreement }) ?? { value: first.name, agreeing: first.count, answers: nearest.length };
-  return agreeing > answers / 2 ? tr("{agreeing} of the {answers} nearest: {value}", { agreeing, answers, value }) : tr("The {answers} nearest do not agree", { answers });
+  if (value !== ofAll.name || agreeing <= answers / 2) return tr("The results do not agree");
+  return tr("{agreeing} of the {answers} nearest: {value}", { agreeing, answers, value });
 }
 
 /** How often an agreement {right, low, high, images} like that of the first results was right; "" where little is known. */
