@@ -177,7 +177,7 @@ def test_the_file_is_sent_once_and_shown_before_it(
 
 
 def first_load(browser: sync_api.Browser, address: str) -> tuple[float, list[tuple[str, int]]]:
-    """Milliseconds until the page is ready in a new browser far from the service, and what it loads with their sizes."""
+    """Milliseconds until the page is ready in a new browser far from the service, and the sizes of what it loads."""
     context = browser.new_context(viewport={"width": 1440, "height": HEIGHT})
     page = context.new_page()
     session = context.new_cdp_session(page)
