@@ -4,6 +4,7 @@
 that is one of them; otherwise --NAME alone only chooses it.
 """
 
+from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -46,6 +47,8 @@ class SearchCommand(StrictCommand):
             if kinds:
                 meant = " or ".join(f"`{ctx.command_path} --{name}`" for name in kinds)
                 ctx.fail(f"No such option: {option}. It is an option of {meant}.")
+            kinds_like_it = get_close_matches(option, [f"--{name}" for name in self.kinds])
+            error.possibilities = sorted({*(error.possibilities or ()), *kinds_like_it})  # type: ignore[attr-defined]
             raise
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:

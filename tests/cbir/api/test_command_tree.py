@@ -198,10 +198,11 @@ def test_an_option_of_a_kind_of_search_alone_names_that_kind(option: str, kind: 
     assert "Possible options" not in refused.stderr
 
 
-def test_an_option_of_no_search_leads_to_one_like_it() -> None:
-    refused = invoke("search", "--reran", "none", "--collection", "y")
+@pytest.mark.parametrize(("option", "meant"), [("--reran", "--rerank"), ("--studdy", "--study")])
+def test_an_option_of_no_search_leads_to_one_like_it(option: str, meant: str) -> None:
+    refused = invoke("search", option, "x", "--collection", "y")
     assert refused.exit_code == 2
-    assert "--rerank" in refused.stderr
+    assert meant in refused.stderr.replace(option, "")
 
 
 def test_new_collections_and_descriptions_have_the_same_default() -> None:
