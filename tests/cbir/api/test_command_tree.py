@@ -187,6 +187,13 @@ def test_a_command_finds_the_collection_of_the_variable(tmp_path: Path) -> None:
         assert "a b" not in str(result.exception)
 
 
+def test_usage_names_arguments_in_capitals() -> None:
+    for name, (command, context) in LEAVES.items():
+        arguments = command.get_usage(context).partition("[OPTIONS]")[2]
+        assert arguments == arguments.upper(), name
+        assert "...." not in arguments, name
+
+
 @pytest.mark.parametrize(
     ("option", "kind"),
     [("--series", "study"), ("--level", "study"), ("--out", "report"), ("--store", "report")],
