@@ -56,7 +56,7 @@ EXAMPLES = {
     "annotate serve": "cbir annotate serve --collection hospital --grades 0,1,2,3,4",
     "annotate simulate": "cbir annotate simulate --collection hospital --strategy random --report report",
     "annotate to-label-studio": "cbir annotate to-label-studio --collection hospital --study-dir study --out tasks",
-    "collection alias": "cbir collection alias current hospital-2",
+    "collection alias": "cbir collection alias chest.alias hospital-2",
     "collection audit": "cbir collection audit --collection hospital --label diagnosis --split part --out audit",
     "collection backup": "cbir collection backup /backups/hospital --collection hospital",
     "collection build-index": "cbir collection build-index --collection hospital",

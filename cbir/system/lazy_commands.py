@@ -83,7 +83,7 @@ class LazyCommands(typer.core.TyperGroup):
         if name not in names and name in self._old_entries:
             new = new_name(self._old_entries[name])
             old = f"{ctx.command_path} {name}"
-            echo(f"cbir: `{old}` is now `cbir {new}`; the next release drops the old name", err=True)
+            echo(f"cbir: `{old}` is now `cbir {new}`; the old name works until 2.0", err=True)
         elif name not in names and (matches := get_close_matches(name, [*names, *self._old_entries])):
             meant = [
                 each if each in names else f"cbir {new_name(self._old_entries[each])}" for each in matches

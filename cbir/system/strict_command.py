@@ -57,6 +57,8 @@ class StrictCommand(typer.core.TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Write a required argument as NAME."""
+        for parameter in self.params:
+            name_values(parameter, ctx)
         return [REQUIRED.sub(r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -112,6 +114,7 @@ def name_values(parameter: Any, ctx: Any) -> None:
     word = WORDS.get(label.lower())
     if isinstance(parameter, typer.core.TyperArgument):
         setattr(parameter, "display_type_rich", lambda ctx: "" if word else label)  # noqa: B010 - a method
+        parameter.metavar = parameter.metavar or str(parameter.name).upper()
     elif parameter.metavar is None:
         parameter.metavar = word or label
 

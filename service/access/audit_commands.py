@@ -69,7 +69,9 @@ def show_head(file: File = None) -> None:
 def export_lines(
     since: Annotated[
         datetime | None,
-        typer.Option(formats=["%Y-%m-%d"], help="First day, UTC, as in 2030-01-31. [default: all]"),
+        typer.Option(
+            formats=["%Y-%m-%d"], metavar="DAY", help="First day, UTC, as in 2030-01-31. [default: all]"
+        ),
     ] = None,
 ) -> None:
     """Print the lines of an audit log in state_database, as a file has them."""

@@ -31,7 +31,7 @@ def create(
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Condition of the images that it may see [all]. Repeatable."),
+        typer.Option(metavar="CONDITION", help="Condition of the images that it may see [all]. Repeatable."),
     ] = None,
 ) -> None:
     """Create a token and print it once. Only its hash is stored, so it cannot be shown again."""
@@ -63,7 +63,7 @@ def list_tokens(
 
 @app.command()
 def revoke(
-    token_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of the tokens to revoke.")],
+    token_ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids of the tokens to revoke.")],
     with_made: Annotated[
         bool, typer.Option("--with-made", help="Also the tokens that they have made, and so on.")
     ] = False,

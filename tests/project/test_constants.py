@@ -14,7 +14,7 @@ from cbir import rerank
 from cbir.rerank.parameters import ParameterSet
 
 PAGE = Path(__file__).parents[2] / "docs" / "constants.md"
-PLACE = re.compile(r"`([\w.]+):(\w+)(?:\.(\w+)|\[(\w+)\])`")
+PLACE = re.compile(r"`([\w.]+):(\w+)(?:\.(\w+)|\[(\w+)\])?`")
 
 
 class Constant(NamedTuple):
@@ -45,18 +45,22 @@ def default_of(constant: Constant) -> Any:
     owner = getattr(importlib.import_module(constant.module), constant.owner)
     if constant.key:
         return owner[constant.key]
+    if not constant.name:
+        return owner
     if dataclasses.is_dataclass(owner):
         return {field.name: field.default for field in dataclasses.fields(owner)}[constant.name]
     return inspect.signature(owner).parameters[constant.name].default
 
 
 def ids(constant: Constant) -> str:
-    return f"{constant.owner}.{constant.name or constant.key}"
+    return f"{constant.owner}.{constant.name or constant.key}".rstrip(".")
 
 
 @pytest.mark.parametrize("constant", CONSTANTS, ids=ids)
 def test_the_default_is_that_of_the_code(constant: Constant) -> None:
-    assert float(default_of(constant)) == float(constant.default)
+    default = default_of(constant)
+    values = default if isinstance(default, tuple) else (default,)
+    assert [float(value) for value in values] == [float(text) for text in constant.default.split(", ")]
 
 
 OF_RERANKERS = tuple(each for each in CONSTANTS if each.module.startswith("cbir.rerank."))

@@ -96,8 +96,10 @@ DryRun = Annotated[bool, Option("--dry-run", help="Say how many images there are
 
 def delete_from_collection(
     collection: options.Folder,
-    image_ids: Annotated[list[str] | None, Argument(help="Ids of the images.")] = None,
-    where: Annotated[list[str] | None, Option(help="Also delete images with this label. Repeatable.")] = None,
+    image_ids: Annotated[list[str] | None, Argument(metavar="IMAGE_ID", help="Ids of the images.")] = None,
+    where: Annotated[
+        list[str] | None, Option(metavar="CONDITION", help="Also delete images with this label. Repeatable.")
+    ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     format: Printed = OutputFormat.text,

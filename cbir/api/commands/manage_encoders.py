@@ -42,8 +42,9 @@ def list_encoders(format: Printed = OutputFormat.text) -> None:
         table.add_row(*(str(row[column]) for column in columns))
     results_console().print(table, highlight=False)
     echo(
-        "cbir index --profile NAME, cbir describe --profile NAME; both also take descriptors without a network: "
+        "--profile of cbir index and cbir describe takes these; a descriptor without a network: "
         + ", ".join(descriptors.names())
+        + "; the folder of a trained embedding; and two joined by +"
     )
 
 

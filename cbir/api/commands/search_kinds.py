@@ -4,6 +4,7 @@
 that is one of them; otherwise --NAME alone only chooses it.
 """
 
+from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -33,6 +34,22 @@ class SearchCommand(StrictCommand):
         elif not _has_option(command, option):
             args = [word for word in args if word != option]
         return command.make_context(f"{info_name} {option}", args, parent, **extra)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; of an option that only a kind of search has, name that kind."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            option = getattr(error, "option_name", None)
+            if option is None or _has_option(self, option):
+                raise
+            kinds = [name for name, entry in self.kinds.items() if _has_option(load_command(entry), option)]
+            if kinds:
+                meant = " or ".join(f"`{ctx.command_path} --{name}`" for name in kinds)
+                ctx.fail(f"No such option: {option}. It is an option of {meant}.")
+            kinds_like_it = get_close_matches(option, [f"--{name}" for name in self.kinds])
+            error.possibilities = sorted({*(error.possibilities or ()), *kinds_like_it})  # type: ignore[attr-defined]
+            raise
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """List the kinds of search."""

@@ -29,7 +29,7 @@ from cbir.system.lazy_commands import LazyCommands
 
 
 def fuse_runs(
-    runs: Annotated[list[Path], Argument(metavar="RUN RUN...", help="TREC run files.")],
+    runs: Annotated[list[Path], Argument(metavar="RUN", help="TREC run files.")],
     out: Annotated[Path, Option(help="Run file to write.")],
     method: Annotated[
         FusionMethod, Option(help="Reciprocal rank fusion, or a weighted sum of normalised scores.")

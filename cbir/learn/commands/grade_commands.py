@@ -90,7 +90,7 @@ SOME_REFUSED = 3  # exit code, as of cbir index
 
 
 def measure_slit_lamp(
-    images: Annotated[list[Path], Argument(help="Slit-lamp images.")],
+    images: Annotated[list[Path], Argument(metavar="IMAGE", help="Slit-lamp images.")],
     model: Annotated[Path, Option(help="Folder of a model that `cbir grade slit-lamp fit` wrote.")],
     report: Annotated[
         Path | None, Option(help="Folder for a picture of each image with the outline that was found.")

@@ -26,7 +26,7 @@ BATCH = 512  # files
 
 def rank_images(
     model: Annotated[Path, Argument(help="Folder of a ranker from `cbir train ranker`.")],
-    images: Annotated[list[Path], Argument(help="Image files and folders.")],
+    images: Annotated[list[Path], Argument(metavar="IMAGE", help="Image files and folders.")],
     format: Annotated[Literal["csv", "json"], Option(help="Output format.")] = "csv",
     fdr: Annotated[
         float | None,

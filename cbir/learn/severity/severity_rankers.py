@@ -196,7 +196,7 @@ def load_severity_ranker(folder: Path, device: str = "cpu") -> SampledRanker:
 
     Raises NotFound if there is none, InvalidInput if weights and card do not match.
     """
-    command = f"`cbir annotate simulate --out {folder}`"
+    command = "`cbir annotate simulate --write`"
     card = read_model_card(folder / CARD, "a ranker", command, _is_severity_card)
     settings = card["ranker"]
     kind = ValueRanker if "descriptor" in settings else BayesianRanker

@@ -48,8 +48,9 @@ def serve_study(
     where: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="CONDITION",
             help="Only images with this label are judged, as modality=CT; also != < <= > >=, KEY? and !KEY?. "
-            "Repeatable. none: all images again."
+            "Repeatable. none: all images again.",
         ),
     ] = None,
     instructions: Annotated[

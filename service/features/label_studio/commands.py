@@ -33,7 +33,8 @@ def export_pairs(
     find_text: options.FindText = False,
     question: Annotated[str | None, Option(help="Question of the study.")] = None,
     where: Annotated[
-        list[str] | None, Option(help="Only images with this label, for a new study. Repeatable.")
+        list[str] | None,
+        Option(metavar="CONDITION", help="Only images with this label, for a new study. Repeatable."),
     ] = None,
 ) -> None:
     """Write the pairs that a study asks for as tasks of Label Studio.

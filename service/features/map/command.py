@@ -11,8 +11,7 @@ from cbir.system.console import OutputFormat, Printed, StageBars, print_values
 def map_collection(collection: options.Folder, format: Printed = OutputFormat.text) -> None:
     """Compute the map of the collection, its images in two dimensions; needs the extra `map`.
 
-    The service computes it by itself when its page /map is first opened. Ctrl-C ends the command, and a map that was
-    there before stays.
+    A service computes it as a job with the first request. Ctrl-C ends the command, and an earlier map stays.
     """
     from cbir.store import Collection
     from service.features.map.collection_map import compute_map, store_map

@@ -75,7 +75,7 @@ def test_a_command_of_another_distribution_has_its_place(
     old = invoke("remark", "--text", "y")
     assert old.stdout == "noted y\n"
     assert re.fullmatch(
-        r"cbir: `\w+ remark` is now `cbir (note|fetch)`; the next release drops the old name\n", old.stderr
+        r"cbir: `\w+ remark` is now `cbir (note|fetch)`; the old name works until 2\.0\n", old.stderr
     )
 
 
@@ -185,6 +185,31 @@ def test_a_command_finds_the_collection_of_the_variable(tmp_path: Path) -> None:
         result = invoke(*words, "--collection", str(tmp_path / "named"), CBIR_COLLECTION=variable)
         assert "named" in str(result.exception)
         assert "a b" not in str(result.exception)
+
+
+def test_usage_names_arguments_in_capitals() -> None:
+    for name, (command, context) in LEAVES.items():
+        arguments = command.get_usage(context).partition("[OPTIONS]")[2]
+        assert arguments == arguments.upper(), name
+        assert "...." not in arguments, name
+
+
+@pytest.mark.parametrize(
+    ("option", "kind"),
+    [("--series", "study"), ("--level", "study"), ("--out", "report"), ("--store", "report")],
+)
+def test_an_option_of_a_kind_of_search_alone_names_that_kind(option: str, kind: str) -> None:
+    refused = invoke("search", option, "x", "--collection", "y")
+    assert refused.exit_code == 2
+    assert f"{option}. It is an option of `cbir search --{kind}`." in refused.stderr.replace("root ", "cbir ")
+    assert "Possible options" not in refused.stderr
+
+
+@pytest.mark.parametrize(("option", "meant"), [("--reran", "--rerank"), ("--studdy", "--study")])
+def test_an_option_of_no_search_leads_to_one_like_it(option: str, meant: str) -> None:
+    refused = invoke("search", option, "x", "--collection", "y")
+    assert refused.exit_code == 2
+    assert meant in re.findall(r"--\w+", refused.stderr.replace(f"{option} ", ""))
 
 
 def test_new_collections_and_descriptions_have_the_same_default() -> None:
