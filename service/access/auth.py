@@ -29,8 +29,8 @@ from service.http import request_bodies
 from service.http.problems import TooManyRequests, problem_response
 from service.state.database import EXTENSION as STATE
 from service.state.database import StateDatabase
-from service.state.errors import StateUnavailable
-from service.state.part_check import PartCheck
+from service.state.schema import StateUnavailable
+from service.state.server_answers import PartCheck
 
 EXTENSION = "cbir-access"
 CSRF_HEADER = "X-CSRF-Token"

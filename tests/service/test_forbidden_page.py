@@ -8,7 +8,7 @@ from flask.testing import FlaskClient
 from cbir import settings
 from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
-from service.pages.moved_pages import MOVED, new_address
+from service.pages.error_pages import MOVED, new_address
 from tests.service.conftest import problem
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

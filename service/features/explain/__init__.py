@@ -8,5 +8,5 @@ FEATURE = Feature(
     access="service.features.explain.routes:RULES",
     package="service.features.explain",
     page_modules={"search": ("explain/explain.css", "explain/explain.js")},
-    page_facts="service.features.explain.page_facts:explain_facts",
+    page_facts="service.features.explain.routes:explain_facts",
 )

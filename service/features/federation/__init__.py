@@ -8,6 +8,6 @@ FEATURE = Feature(
     access="service.features.federation.routes:RULES",
     package="service.features.federation",
     page_modules={"search": ("other_sites.js",)},
-    page_facts="service.features.federation.page_facts:federation_facts",
+    page_facts="service.features.federation.search_hook:federation_facts",
     search_hook="service.features.federation.search_hook:HOOK",
 )

@@ -8,6 +8,6 @@ FEATURE = Feature(
     access="service.features.grade.routes:RULES",
     package="service.features.grade",
     page_modules={"search": ("grade.js",)},
-    page_facts="service.features.grade.page_facts:grade_facts",
-    search_hook="service.features.grade.search_hook:HOOK",
+    page_facts="service.features.grade.routes:grade_facts",
+    search_hook="service.features.grade.routes:HOOK",
 )

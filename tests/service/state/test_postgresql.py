@@ -23,9 +23,9 @@ from service.jobs.stored_jobs import NewJob, add_job, load_jobs
 from service.state import access_rows, schema
 from service.state.access_rows import StoredSession, add_session, find_session, signing_key
 from service.state.database import StateDatabase, open_state
-from service.state.errors import StateUnavailable
 from service.state.postgresql import CONNECTING
 from service.state.request_counts import CountKey, add_counts, load_counts
+from service.state.schema import StateUnavailable
 from tests.postgresql_server import USER, PostgresqlServer
 from tests.service.conftest import command
 

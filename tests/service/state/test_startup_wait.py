@@ -8,7 +8,7 @@ from cbir import settings
 from cbir.errors import DatabaseUnavailable, NotFound
 from cbir.store.postgresql.postgresql_address import files_folder
 from service.state import startup_wait
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 from tests.postgresql_server import PostgresqlServer
 
 NOBODY = "postgresql+psycopg://cbir:s3cret@127.0.0.1:1/hospital"

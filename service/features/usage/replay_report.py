@@ -9,7 +9,7 @@ import cbir
 from cbir.evaluation.report.report_parts import render_page, render_table
 from cbir.evaluation.result_files import SIGNIFICANT, format_p
 from cbir.evaluation.significance import RESAMPLES
-from service.features.usage.replay.replay import LOWER_IS_BETTER, ReplayedMeasure, ReplayResult
+from service.features.usage.replay import LOWER_IS_BETTER, ReplayedMeasure, ReplayResult
 from service.features.usage.replay_log import REASONS, LoggedSearch
 
 MEANINGS = {
