@@ -1,4 +1,4 @@
-"""Marks tests by what they need: the extras `deep`, `pacs` and `ray`, processes or a browser."""
+"""Marks tests by what they need: the extras `deep`, `pacs` and `ray`, features, processes or a browser."""
 
 import atexit
 import gc
@@ -17,6 +17,7 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.routing import Rule
 
+from cbir.system.features import features
 from cbir.system.remedies import EXTRAS
 from tests.forked_workers import forked_workers, spawned_workers
 from tests.postgresql_server import PostgresqlServer, missing_reason
@@ -93,6 +94,22 @@ MARKED = {
     "service/test_generated_clients.py": "slow",
     "service/test_schemathesis.py": "slow",
 }
+FEATURES = "features"  # mark of tests that need those of this distribution
+OF_FEATURES = (  # folders and files with this mark
+    "docs",
+    "e2e/features",
+    "service/features",
+    "service/state/test_replicas.py",
+    "service/test_access_walk.py",
+    "service/test_api_descriptions.py",
+    "service/test_code_samples.py",
+    "service/test_generated_clients.py",
+    "service/test_indexed_walk.py",
+    "service/test_languages.py",
+    "service/test_openapi.py",
+    "service/test_schemathesis.py",
+    "service/test_verify_state.py",
+)
 MODULES = {"deep": "torch", "pacs": "pynetdicom", "e2e": "playwright", "ray": "ray"}
 NOT_INSTALLED = {module for module in EXTRAS if not find_spec(module)}  # of those that only extras bring
 SERVED = {"served", "browser"}  # fixtures that start a service or a browser
@@ -114,13 +131,15 @@ def pytest_configure() -> None:
 def _marks(path: Path) -> set[str]:
     """Return the marks of the tests in a file."""
     relative = path.relative_to(TESTS).as_posix()
-    return {mark for prefix, mark in MARKED.items() if f"{relative}/".startswith(f"{prefix}/")}
+    marked = [*MARKED.items(), *((prefix, FEATURES) for prefix in OF_FEATURES)]
+    return {mark for prefix, mark in marked if f"{relative}/".startswith(f"{prefix}/")}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skip files and folders whose extra is not installed, or that `-m` leaves out: importing them takes long."""
     marks = _marks(collection_path)
     missing = [mark for mark in marks if mark in MODULES and not find_spec(MODULES[mark])]
+    missing += [FEATURES] if FEATURES in marks and not features() else []
     left_out = [mark for mark in marks if f"not {mark}" in config.option.markexpr.split(" and ")]
     return True if missing or left_out else None
 
@@ -133,6 +152,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
         if SERVED & set(getattr(item, "fixturenames", ())):
             item.add_marker("e2e")
+        if item.get_closest_marker(FEATURES) and not features():
+            item.add_marker(pytest.mark.skip(reason="no feature is installed"))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -185,6 +206,8 @@ def pytest_report_header() -> list[str]:
         for mark, module in MODULES.items()
         if not find_spec(module)
     ]
+    if not features():
+        missing.append(f"no feature is installed: the tests marked {FEATURES} are left out")
     images = [] if os.environ.get("CBIR_DATA") else ["CBIR_DATA is not set: tests on real images are skipped"]
     return missing + images
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.conftest import MARKED, MODULES, TESTS
+from tests.conftest import FEATURES, MARKED, MODULES, OF_FEATURES, TESTS
 
 
 def test_marked_files_exist() -> None:
-    assert [name for name in MARKED if not (TESTS / name).exists()] == []
+    assert [name for name in (*MARKED, *OF_FEATURES) if not (TESTS / name).exists()] == []
 
 
 def test_marks_are_described(pytestconfig: pytest.Config) -> None:
     described = {line.partition(":")[0] for line in pytestconfig.getini("markers")}
-    assert {*MARKED.values(), *MODULES} <= described
+    assert {*MARKED.values(), *MODULES, FEATURES} <= described
