@@ -7,7 +7,7 @@ import pytest
 from cbir import settings
 from cbir.errors import DatabaseUnavailable, NotFound
 from cbir.store.postgresql.postgresql_address import files_folder
-from service.state import startup_wait
+from service.state import server_answers
 from service.state.schema import StateUnavailable
 from tests.postgresql_server import PostgresqlServer
 
@@ -21,7 +21,7 @@ def load(url: str | None) -> settings.Settings:
 def test_it_waits_with_one_line_until_the_server_answers(
     postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    database, opened = startup_wait.open_state, []
+    database, opened = server_answers.open_state, []
 
     def open_down_twice(active: settings.Settings) -> object:
         opened.append(database(load(NOBODY)))
@@ -34,8 +34,8 @@ def test_it_waits_with_one_line_until_the_server_answers(
             opened[0].__dict__.update(database(load(postgresql.new_schema())).__dict__)
 
     pauses: list[float] = []
-    monkeypatch.setattr(startup_wait, "open_state", open_down_twice)
-    startup_wait.wait_for_state(load(NOBODY), pause)
+    monkeypatch.setattr(server_answers, "open_state", open_down_twice)
+    server_answers.wait_for_state(load(NOBODY), pause)
     assert pauses == [2.0, 2.0]
     (line,) = capsys.readouterr().err.splitlines()
     assert "waiting: state_database postgresql+psycopg://cbir:***@127.0.0.1:1/hospital cannot be used" in line
@@ -46,11 +46,11 @@ def test_it_waits_with_one_line_until_the_server_answers(
 def test_it_does_not_wait_for_what_only_an_operator_can_mend(postgresql: PostgresqlServer) -> None:
     url = f"postgresql+psycopg://postgres@/nowhere?host={postgresql.folder}"
     with pytest.raises(StateUnavailable, match="does not exist"):
-        startup_wait.wait_for_state(load(url), lambda _: pytest.fail("it waits"))
+        server_answers.wait_for_state(load(url), lambda _: pytest.fail("it waits"))
 
 
 def test_a_state_database_in_the_state_folder_needs_no_waiting() -> None:
-    startup_wait.wait_for_state(load(None), lambda _: pytest.fail("it waits"))
+    server_answers.wait_for_state(load(None), lambda _: pytest.fail("it waits"))
 
 
 def test_a_collection_whose_server_is_down_is_opened_later(
@@ -58,7 +58,7 @@ def test_a_collection_whose_server_is_down_is_opened_later(
 ) -> None:
     checked: list[Path] = []
     down = files_folder(NOBODY)
-    startup_wait.check_collections([down, indexed], lambda folder, _: checked.append(folder))
+    server_answers.check_collections([down, indexed], lambda folder, _: checked.append(folder))
     assert checked == [indexed]
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(
@@ -66,9 +66,9 @@ def test_a_collection_whose_server_is_down_is_opened_later(
     )
     assert "s3cret" not in line
     with pytest.raises(DatabaseUnavailable, match="does not exist"):
-        startup_wait.check_collections(
+        server_answers.check_collections(
             [files_folder(f"postgresql+psycopg://postgres@/nowhere?host={postgresql.folder}")],
             lambda *_: None,
         )
     with pytest.raises(NotFound):
-        startup_wait.check_collections([tmp_path / "nothing"], lambda *_: None)
+        server_answers.check_collections([tmp_path / "nothing"], lambda *_: None)
