@@ -18,25 +18,17 @@ from service.collections.app_state import EXTENSION, AppState
 from service.http import collection_paths, problems, request_bodies, responses
 from service.http.request_bodies import AnyNameFormParser
 from service.languages import request_language
-from service.pages import (
-    admin_page,
-    browse_page,
-    docs_routes,
-    moved_pages,
-    page_files,
-    page_parts,
-    search_page,
-)
+from service.pages import core_pages, error_pages, page_files, page_parts
 from service.routes import (
     add_routes,
     admin_overview,
-    batch_routes,
     collection_routes,
     health_routes,
     image_routes,
     image_set_routes,
     job_routes,
     metrics_routes,
+    openapi,
     search_routes,
     stow_routes,
 )
@@ -116,7 +108,7 @@ def create_app(
     metrics_routes.install_history(app, state.database)
     app.extensions[scopes.RULES_EXTENSION] = scopes.all_rules()
     prepare(app)
-    moved_pages.install(app)  # before rights are checked: an old address has none
+    error_pages.install_moved(app)  # before rights are checked: an old address has none
     auth.install(app, settings)
     request_language.install(app)
     page_parts.install_menu(app)
@@ -127,21 +119,18 @@ def create_app(
             feature.load(feature.install)(app)
     for part in (
         search_routes,
-        batch_routes,
         add_routes,
         collection_routes,
         image_routes,
         image_set_routes,
         job_routes,
         stow_routes,
-        docs_routes,
+        openapi,
         health_routes,
         admin_overview,
-        admin_page,
         login,
         metrics_routes,
-        search_page,
-        browse_page,
+        core_pages,
     ):
         app.register_blueprint(part.blueprint)
     for feature in features():

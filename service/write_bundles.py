@@ -20,8 +20,8 @@ SKIPPED = ("swagger-ui",)
 
 def write_bundles(root: Path, output: Path) -> None:
     """Write the bundle of each page of the tree at `root`, and the manifest, into the folder `output`."""
-    names = sorted(path.parent.name for path in (root / "service" / "features").glob("*/feature.py"))
-    features = [import_module(f"service.features.{name}.feature").FEATURE for name in names]
+    names = sorted(path.parent.name for path in (root / "service" / "features").glob("*/__init__.py"))
+    features = [import_module(f"service.features.{name}").FEATURE for name in names]
     features.sort(key=lambda feature: str(feature.name))
     manifest = {}
     with TemporaryDirectory() as folder:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cbir import settings
 from service.app import create_app
-from service.features.annotate.annotation_app import keep_to_study
+from service.features.annotate.annotation_pages import keep_to_study
 from service.http import problems
 from service.routes import openapi
 

@@ -1,4 +1,4 @@
-"""Marks tests by what they need: the extras `deep`, `pacs` and `ray`, processes or a browser."""
+"""Marks tests by what they need: the extras `deep`, `pacs` and `ray`, features, processes or a browser."""
 
 import atexit
 import gc
@@ -17,6 +17,7 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.routing import Rule
 
+from cbir.system.features import features
 from cbir.system.remedies import EXTRAS
 from tests.forked_workers import forked_workers, spawned_workers
 from tests.postgresql_server import PostgresqlServer, missing_reason
@@ -63,6 +64,22 @@ MARKED = {
     "service/test_patience.py": "e2e",
     "service/test_server.py": "e2e",
 }
+FEATURES = "features"  # mark of tests that need those of this distribution
+OF_FEATURES = (  # folders and files with this mark
+    "docs",
+    "e2e/features",
+    "service/features",
+    "service/state/test_replicas.py",
+    "service/test_access_walk.py",
+    "service/test_api_descriptions.py",
+    "service/test_code_samples.py",
+    "service/test_generated_clients.py",
+    "service/test_indexed_walk.py",
+    "service/test_languages.py",
+    "service/test_openapi.py",
+    "service/test_schemathesis.py",
+    "service/test_verify_state.py",
+)
 SLOW_FILES = slow_files()
 MODULES = {"deep": "torch", "pacs": "pynetdicom", "e2e": "playwright", "ray": "ray"}
 NOT_INSTALLED = {module for module in EXTRAS if not find_spec(module)}  # of those that only extras bring
@@ -86,7 +103,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def _marks(path: Path) -> set[str]:
     """Return the marks of the tests in a file."""
     relative = path.relative_to(TESTS).as_posix()
-    marks = {mark for prefix, mark in MARKED.items() if f"{relative}/".startswith(f"{prefix}/")}
+    marked = [*MARKED.items(), *((prefix, FEATURES) for prefix in OF_FEATURES)]
+    marks = {mark for prefix, mark in marked if f"{relative}/".startswith(f"{prefix}/")}
     return marks | ({"slow"} if relative in SLOW_FILES else set())
 
 
@@ -94,6 +112,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Skip files and folders whose extra is not installed, or that `-m` leaves out: importing them takes long."""
     marks = _marks(collection_path)
     missing = [mark for mark in marks if mark in MODULES and not find_spec(MODULES[mark])]
+    missing += [FEATURES] if FEATURES in marks and not features() else []
     left_out = [mark for mark in marks if f"not {mark}" in config.option.markexpr.split(" and ")]
     return True if missing or left_out else None
 
@@ -106,6 +125,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
         if SERVED & set(getattr(item, "fixturenames", ())):
             item.add_marker("e2e")
+        if item.get_closest_marker(FEATURES) and not features():
+            item.add_marker(pytest.mark.skip(reason="no feature is installed"))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -158,6 +179,8 @@ def pytest_report_header() -> list[str]:
         for mark, module in MODULES.items()
         if not find_spec(module)
     ]
+    if not features():
+        missing.append(f"no feature is installed: the tests marked {FEATURES} are left out")
     images = [] if os.environ.get("CBIR_DATA") else ["CBIR_DATA is not set: tests on real images are skipped"]
     return missing + images
 

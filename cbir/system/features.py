@@ -29,7 +29,7 @@ class Feature:
     routes: Flask blueprints; views with `@operation` are in the OpenAPI document.
     access: dict of an `AccessRule` by "METHOD /path/*"; an address without one is refused where tokens are needed.
     menu: `MenuPage`s.
-    package: module beside the folders `static`, served below /static, and `templates`.
+    package: module beside the folders `static`, served below /static, `templates`, and `languages` with catalogues.
     pages: style sheets and scripts of the feature's own pages, by the name of the page, its own script last.
     page_modules: scripts and style sheets below `static` that a page of the core loads, by the name of the page; see
     `service.pages.page_files`.

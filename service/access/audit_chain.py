@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from cbir.errors import CbirError, InvalidInput
 from cbir.system.files import BINARY, OWNER_FILE
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 
 RESTARTED = "chain restarted"  # action of the line that follows a missing note of the last line
 NOT_WRITTEN = "lines not written"  # action of the line that counts those that were lost

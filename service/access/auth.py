@@ -13,7 +13,6 @@ from service.access import scopes, security, sessions
 from service.access.audit import log_images
 from service.access.caller import (
     Caller,
-    caller_key,
     current_caller,
     current_rights,
     hide_private_details,
@@ -29,8 +28,8 @@ from service.http import request_bodies
 from service.http.problems import TooManyRequests, problem_response
 from service.state.database import EXTENSION as STATE
 from service.state.database import StateDatabase
-from service.state.errors import StateUnavailable
-from service.state.part_check import PartCheck
+from service.state.schema import StateUnavailable
+from service.state.server_answers import PartCheck
 
 EXTENSION = "cbir-access"
 CSRF_HEADER = "X-CSRF-Token"
@@ -54,7 +53,6 @@ class AccessControl:
         self.account_login: str | None = None  # endpoint at which users of the hospital begin to log in
         self.limiter = Limiter(settings.failed_attempts, settings.failed_attempts_seconds, database=database)
         self.requests = RequestRate(settings.requests_per_minute, database=database)
-        self.federated = RequestRate(settings.federation_per_minute, database=database, name="federation")
         self.new_patients = PatientRate(settings.patients_per_hour, database=database)
         self.identifiers = PatientRate(settings.identifiers_per_hour, database=database, name="identifiers")
         self.audit = security.open_audit_log(settings, database)
@@ -145,17 +143,6 @@ def count_request() -> None:
     if caller and (wait := control.requests.seconds_to_wait(caller.actor)):
         text = f"more than {control.requests.per_minute} requests per minute; try again in {wait} seconds"
         raise TooManyRequests(text, retry_after=wait)
-
-
-def count_federated_search() -> None:
-    """Count a search of another service; raises TooManyRequests beyond the setting `federation_per_minute`."""
-    control = access_control()
-    if wait := control.federated.seconds_to_wait(caller_key()):
-        raise TooManyRequests(
-            f"more than {control.federated.per_minute} searches of another service per minute; try again in {wait} "
-            "seconds",
-            retry_after=wait,
-        )
 
 
 def _refuse_without_audit(control: AccessControl) -> Response | None:

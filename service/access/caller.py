@@ -11,7 +11,7 @@ from service.access.rate_limits import network_of
 from service.access.sessions import Session
 from service.access.token_list import Token
 from service.http.problems import NotReady, error_response
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 
 PUBLIC_DETAILS: dict[type[CbirError], str] = {
     StorageFull: "the disk of the collection is full; nothing is damaged, and searching continues",

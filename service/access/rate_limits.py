@@ -11,8 +11,8 @@ from threading import Event, Lock, Thread
 from cbir.errors import CbirError, StorageFull
 from service.state.access_rows import add_failure
 from service.state.database import StateDatabase
-from service.state.errors import StateUnavailable
 from service.state.request_counts import forget_full_allowances, name_patients, spend_requests
+from service.state.schema import StateUnavailable
 
 EXCHANGE_SECONDS = 1.0
 EXCHANGES_PER_CLEANING = 300

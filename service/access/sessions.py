@@ -14,7 +14,7 @@ from itsdangerous import BadSignature, TimestampSigner
 from cbir.errors import StorageFull
 from service.state.access_rows import StoredSession, add_session, find_session, remove_session, signing_key
 from service.state.database import StateDatabase, state_database
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 
 LIFETIME_SECONDS = 12 * 3600  # a working day; the token may expire earlier
 MAX_SESSIONS = 10_000

@@ -22,8 +22,7 @@ from cbir.system.files import OWNER_FILE, atomic_binary, private_folder, wait_lo
 from service.access.token_list import Token, TokenStorage, TokensUnreadable, token_id_of
 from service.state.access_rows import add_token, load_uses, mark_revoked, read_tokens, save_use
 from service.state.database import StateDatabase
-from service.state.errors import StateUnavailable
-from service.state.schema import unix_time
+from service.state.schema import StateUnavailable, unix_time
 from service.state.sqlite_file import give_to_owner, permission_problem
 
 __all__ = ["FILE", "Scope", "Token", "TokenStore", "TokensUnreadable"]

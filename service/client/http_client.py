@@ -31,9 +31,10 @@ from service.client.search_methods import SearchMethods
 from service.features.audit.client import AuditMethods, QuarantineMethods
 from service.features.explain.client import ExplainMethods
 from service.features.federation.client import FederationMethods
+from service.features.grade.client import GradeMethods
 from service.features.map.client import MapMethods
 from service.features.saved.client import CaseMethods, CohortMethods
-from service.features.similar.client import PriorMethods
+from service.features.similar.client import PriorMethods, SimilarMethods
 
 __all__ = ["Client", "ServiceError", "ServiceUnreachable"]
 
@@ -118,8 +119,10 @@ class Client(
     CaseMethods,
     CohortMethods,
     DicomwebMethods,
+    SimilarMethods,
     PriorMethods,
     ExplainMethods,
+    GradeMethods,
     FederationMethods,
 ):
     """Client of one service. Thread-safe.

@@ -1,9 +1,9 @@
-"""Client methods for the images of a collection, one or many at once, and for DICOM studies and series."""
+"""Client methods for the images of a collection, one or many at once."""
 
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any
 from urllib.parse import quote
 
 from cbir.store.records.filter_conditions import LabelConditions, write_conditions
@@ -12,12 +12,10 @@ from service.client.connection import (
     ImageData,
     Region,
     ServiceConnection,
-    assignments,
     decode_form,
     image_path,
     multipart,
     read_files,
-    without_none,
 )
 from service.client.image_messages import (
     DeletedImages,
@@ -28,7 +26,7 @@ from service.client.image_messages import (
     LabelledCount,
     LabelValuePage,
 )
-from service.client.messages import ImagePage, ImageRecord, SimilarAnswer
+from service.client.messages import ImagePage, ImageRecord
 
 
 class ImageMethods(ServiceConnection):
@@ -268,97 +266,8 @@ class ImageSetMethods(ServiceConnection):
         return self._request("POST", "/v1/images/export", json=body).text
 
 
-class SimilarOptions(TypedDict, total=False):
-    """Options of a search by UIDs.
-
-    level: "instance", "series" or "study" of the results. combine: "max", "sum" or "frequency" of the scores of a
-    result's images, or "maxsim", the mean over the query's images of the similarity to the best image of a result,
-    which takes neither depth nor rerank. exclude: "instance", "series", "study" or "patient" of the query, which is
-    left out. depth: number of images that count in each ranking list. limit, offset: page of the results, best first.
-    """
-
-    level: str
-    combine: str
-    exclude: str
-    depth: int
-    rerank: str
-    parameters: Mapping[str, float | str]
-    where: LabelConditions
-    limit: int
-    offset: int
-
-
-class DicomSimilarOptions(SimilarOptions, total=False):
-    """Options of a search with results in DICOM JSON.
-
-    includefield: keywords or tags of further attributes, or "all".
-    """
-
-    includefield: Sequence[str]
-
-
 class DicomwebMethods(ServiceConnection):
-    """Mixin with the DICOM methods of `service.client.Client`."""
-
-    def similar(
-        self,
-        study: str,
-        series: str | None = None,
-        instance: str | None = None,
-        **options: Unpack[SimilarOptions],
-    ) -> SimilarAnswer:
-        """Search for cases similar to a study, or to a series or instance of it.
-
-        Parameters
-        ----------
-        study : str
-            Study Instance UID.
-        series, instance : str, optional
-            UIDs of a series and an instance.
-        **options
-            See `SimilarOptions`.
-        """
-        uids = {"study": study, "series": series, "instance": instance}
-        params = {name: value for name, value in uids.items() if value} | _query(options)
-        return self._fetch(SimilarAnswer, "GET", "/v1/similar", params=params)
-
-    def similar_to_instance(
-        self, study: str, series: str, instance: str, **options: Unpack[DicomSimilarOptions]
-    ) -> list[dict[str, Any]]:
-        """Search for cases similar to an instance; return them in the DICOM JSON model (PS3.18, annex F).
-
-        Parameters
-        ----------
-        study, series, instance : str
-            UIDs of the instance.
-        **options
-            See `DicomSimilarOptions`.
-        """
-        return self._similar(("studies", study, "series", series, "instances", instance), _query(options))
-
-    def similar_to_series(
-        self, study: str, series: str, **options: Unpack[DicomSimilarOptions]
-    ) -> list[dict[str, Any]]:
-        """Search for cases similar to a series; return them in the DICOM JSON model.
-
-        Parameters
-        ----------
-        study, series : str
-            UIDs of the series.
-        **options
-            See `DicomSimilarOptions`.
-        """
-        return self._similar(("studies", study, "series", series), _query(options))
-
-    def similar_to_study(self, study: str, **options: Unpack[DicomSimilarOptions]) -> list[dict[str, Any]]:
-        """Search for cases similar to a study, with `DicomSimilarOptions`; return them in the DICOM JSON model."""
-        return self._similar(("studies", study), _query(options))
-
-    def _similar(self, parts: Sequence[str], params: dict[str, Any]) -> list[dict[str, Any]]:
-        path = "/".join(quote(part, safe="") for part in parts)
-        response = self._request("GET", f"/dicomweb/{path}/similar", params=params)
-        datasets: list[dict[str, Any]] = response.json() if response.content else []
-        return datasets
+    """Mixin with the methods of `service.client.Client` that send DICOM files."""
 
     def store_instances(self, instances: ImageData | Sequence[ImageData]) -> dict[str, Any]:
         """Add DICOM files by STOW-RS; return the store instances response in the DICOM JSON model (PS3.18, I.2)."""
@@ -380,11 +289,3 @@ class DicomwebMethods(ServiceConnection):
         )
         dataset: dict[str, Any] = response.json()
         return dataset
-
-
-def _query(options: SimilarOptions) -> dict[str, Any]:
-    """Return the query string's parameters of options."""
-    return dict(options) | without_none(
-        parameters=assignments(options.get("parameters")),
-        where=write_conditions(options.get("where", ())) or None,
-    )

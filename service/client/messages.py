@@ -2,9 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from cbir.learn.grade import Grade as Grade
-from cbir.learn.grade import GradedNeighbour as GradedNeighbour
-from cbir.search import Answer, Hit, Links, RerankFacts
+from cbir.search import Answer, Links
 from cbir.search import example_values as example
 from cbir.search.card_models import Card
 from cbir.search.search_models import LabelsLeftOut
@@ -71,18 +69,6 @@ class ImageRecord(BaseModel):
     )
 
 
-class SliceMatch(BaseModel):
-    """The image of a result that is most similar to an image of the query."""
-
-    query: str = Field(description="Id of the query's image.", examples=[example.IMAGE_ID])
-    image_id: str = Field(description="Id of the result's image.", examples=[example.OTHER_IMAGE_ID])
-    instance: str = Field(
-        description="SOP Instance UID of the result's image.", examples=[example.INSTANCE_UID]
-    )
-    frame: int | None = Field(description="Frame of the result's image, from 1; null for the only one.")
-    score: float = Field(description="Similarity, at most 1, which means equal vectors.", examples=[0.93])
-
-
 class RerankerParameter(BaseModel):
     """Parameter of a re-ranker: a number from `minimum` to `maximum`, or "auto" where that is the default."""
 
@@ -124,72 +110,6 @@ class RerankerList(BaseModel):
 
     default: str = Field(description="Re-ranker of searches that name none.", examples=["auto"])
     items: list[RerankerInfo] = Field(description="The re-rankers.")
-
-
-class SimilarPlace(BaseModel):
-    """A similar instance, series or study."""
-
-    rank: int = Field(description="Position in the results, from 1.", examples=[1])
-    score: float = Field(
-        description="Score of the group, combined from those of its images as `combine` says; larger is more "
-        "similar.",
-        examples=[1.84],
-    )
-    found: int = Field(
-        description="Number of its images in the ranking lists of the query's images; with combine=maxsim, among "
-        "its matches.",
-        examples=[12],
-    )
-    study: str = Field(description="Study Instance UID.", examples=[example.STUDY_UID])
-    series: str | None = Field(
-        description="Series Instance UID; null at level study.", examples=[example.SERIES_UID]
-    )
-    instance: str | None = Field(
-        description="SOP Instance UID; null at the levels series and study.", examples=[example.INSTANCE_UID]
-    )
-    best: Hit = Field(
-        description="Its image with the highest score, with the rank in its list; with maxsim the rank is that of "
-        "the result."
-    )
-    matches: list[SliceMatch] = Field(
-        default=[],
-        description="With maxsim, its most similar image for each image of the query; else empty.",
-        examples=[[]],
-    )
-
-
-class SimilarQuery(BaseModel):
-    """The instance, series or study that was searched with."""
-
-    study: str = Field(description="Study Instance UID of the query.", examples=[example.STUDY_UID])
-    series: str | None = Field(
-        description="Series Instance UID; null for a whole study.", examples=[example.SERIES_UID]
-    )
-    instance: str | None = Field(description="SOP Instance UID; null for a whole series or study.")
-    images: int = Field(
-        description="Number of its images that were searched with, each with a ranking list of its own.",
-        examples=[20],
-    )
-
-
-class SimilarAnswer(BaseModel):
-    """A page of similar cases."""
-
-    query: SimilarQuery = Field(description="What was searched with, and with how many of its images.")
-    level: str = Field(description="What the results are: instance, series or study.", examples=["instance"])
-    combine: str = Field(
-        description="How scores of images were combined: max, sum, frequency or maxsim.", examples=["sum"]
-    )
-    exclude: str = Field(
-        description="Part of the query that was left out of the results: instance, series, study or patient.",
-        examples=["study"],
-    )
-    total: int = Field(description="Number of similar cases on all pages.", examples=[57])
-    results: list[SimilarPlace] = Field(description="Similar cases of this page, best first.")
-    rerank: RerankFacts = Field(description="The re-ranking that was done.")
-    timings_ms: dict[str, float] = Field(
-        description="Duration of each stage in milliseconds.", examples=[{"search": 4.2, "total": 9.8}]
-    )
 
 
 class ImagePage(BaseModel):

@@ -12,7 +12,7 @@ from service.access.security import audit_log_folder
 from service.collections.mounted_collection import CollectionHandle
 from service.http.problems import NotReady
 from service.state.database import StateDatabase
-from service.state.part_check import ANSWER_SECONDS, PartCheck
+from service.state.server_answers import ANSWER_SECONDS, PartCheck
 
 STATE_DATABASE, COLLECTION_DATABASE, ARCHIVE = "state database", "collection database", "archive"
 INDEX, AUDIT_LOG, DISK = "index", "audit log", "disk"

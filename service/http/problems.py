@@ -15,7 +15,7 @@ from cbir import errors
 from cbir.errors import CbirError
 from cbir.store import DatabaseError
 from cbir.store.base.damage import is_full
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 
 if TYPE_CHECKING:
     from flask import Flask, Response

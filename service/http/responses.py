@@ -1,16 +1,25 @@
-"""Common parts of responses: gzip, ETags (RFC 9110, section 13), headers of pictures, and the bound of labels."""
+"""Common parts of responses: gzip, ETags (RFC 9110, section 13), pictures with their facts, bounded labels."""
 
+import base64
 import gzip
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from flask import Flask, Response, request
 
 from cbir.ingest.decoder_tasks import RenderedImage
 from cbir.ingest.frame_pixels import FramePixels
 from cbir.search import Answer
-from service.http.encoded_pictures import pixel_facts
+from cbir.search.picture_facts import (
+    EncodedPicture,
+    EncodedPixels,
+    PictureFacts,
+    PixelFacts,
+    PlaceFacts,
+    SpacingFacts,
+    WindowFacts,
+)
 from service.http.problems import ChangedMeanwhile
 
 MIN_BYTES = 1024  # smaller responses fit into one packet anyway
@@ -156,3 +165,45 @@ def page_that_fits(rows: Sequence[Row], labels_of: Callable[[Row], Mapping[str, 
     budget = LabelBudget()
     count = next((n for n, row in enumerate(rows) if not budget.takes(labels_of(row))), len(rows))
     return list(rows[: max(count, 1)])
+
+
+def _image_facts(image: RenderedImage | FramePixels) -> dict[str, Any]:
+    windowing, spacing = image.windowing, image.spacing
+    return {
+        "frames": image.frames,
+        "window": WindowFacts(center=windowing.center, width=windowing.width) if windowing else None,
+        "least": windowing.least if windowing else None,
+        "greatest": windowing.greatest if windowing else None,
+        "spacing": SpacingFacts(rows=spacing[0], columns=spacing[1]) if spacing else None,
+        "modality": image.modality,
+    }
+
+
+def picture_facts(image: RenderedImage) -> PictureFacts:
+    """Return what is known of a rendered image."""
+    return PictureFacts(image_width=image.width, image_height=image.height, **_image_facts(image))
+
+
+def pixel_facts(pixels: FramePixels) -> PixelFacts:
+    """Return what the pixel values of a frame are."""
+    place = PlaceFacts.model_validate(pixels.place, from_attributes=True) if pixels.place else None
+    same = (
+        "type", "width", "height", "slope", "intercept", "unit", "inverted", "linear", "exact", "photometric",
+        "image_width", "image_height", "frame",
+    )  # fmt: skip
+    values: dict[str, Any] = {name: getattr(pixels, name) for name in same}
+    return PixelFacts(**values, **_image_facts(pixels), region=list(pixels.region), place=place)
+
+
+def encode_picture(image: RenderedImage) -> EncodedPicture:
+    """Return a rendered image as an answer holds it."""
+    return EncodedPicture(data=_base64(image.data), facts=picture_facts(image))
+
+
+def encode_pixels(pixels: FramePixels) -> EncodedPixels:
+    """Return pixel values as an answer holds them."""
+    return EncodedPixels(data=_base64(pixels.data), facts=pixel_facts(pixels))
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

@@ -14,7 +14,7 @@ from service.jobs.stored_jobs import (
     request_retry,
 )
 from service.state.database import StateDatabase
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 
 MAX_WAITING = 100
 RETRY_SECONDS = 60  # a job takes minutes

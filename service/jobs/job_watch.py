@@ -18,7 +18,7 @@ from service.client.collection_messages import RefusedFile
 from service.jobs.job_claims import JobClaim, JobResult, finish_job, hand_back, renew_claim
 from service.jobs.job_work import JobWork
 from service.state.database import StateDatabase
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 
 CHECK_SECONDS = 1.0  # between two looks at the clock
 _context = multiprocessing.get_context("spawn")

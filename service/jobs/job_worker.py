@@ -14,7 +14,7 @@ from service.jobs.job_watch import JobWatch
 from service.jobs.job_work import WorkerPlace
 from service.jobs.stored_jobs import forget_files, remove_worker, save_worker
 from service.state.database import StateDatabase
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 
 LEASE_SECONDS = 30.0
 LOOK_SECONDS = 1.0  # between two looks for jobs

@@ -1,4 +1,4 @@
-"""Catalogues of translated messages, `LANGUAGE/LC_MESSAGES/messages.po` in this folder."""
+"""Catalogues of translated messages: `languages/LANGUAGE.po` of the core and of each feature."""
 
 from collections.abc import Sequence
 from functools import cache, cached_property
@@ -12,7 +12,9 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from babel.support import Translations
 
-FOLDER = Path(__file__).parent
+from cbir.system.features import features
+
+CORE = Path(__file__).parents[1]  # folder of the core
 ENGLISH = "en"  # the language of the messages themselves
 PLURAL_SAMPLE = (*range(1001), 10**6)  # numbers in which every plural category of a language occurs
 
@@ -25,22 +27,30 @@ class ScriptCatalogue(NamedTuple):
 
 
 class Language:
-    """A language of the pages, named as in its folder: `de`, `zh_Hans`."""
+    """A language of the pages, named as its catalogues are: `de`, `zh_Hans`. folders: of the core and features."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, folders: Sequence[Path]) -> None:
         self.locale = Locale.parse(name)
         self.tag = name.replace("_", "-")  # BCP 47, as in HTML
         self.code = name.split("_")[0].upper()  # for a menu: DE
         title = self.locale.get_display_name() or name
         self.title = title[0].upper() + title[1:]  # in the language itself
-        self.path = FOLDER / name / "LC_MESSAGES" / "messages.po"
+        self.paths = [folder / "languages" / f"{name}.po" for folder in folders]
 
     @cached_property
     def catalogue(self) -> Catalog:
-        """The messages, or an empty catalogue for English."""
-        if self.tag == ENGLISH:
+        """All messages; none for English. Of a message that several catalogues have, the first translation counts."""
+        core, *others = map(self.read, self.paths)  # the core's has the plural forms
+        for message in (message for catalogue in others for message in catalogue):
+            if message.id:
+                core[message.id] = message
+        return core
+
+    def read(self, path: Path) -> Catalog:
+        """Return the messages in one of `paths`; none without the file."""
+        if not path.exists():
             return Catalog(locale=self.locale)
-        with self.path.open("rb") as file:
+        with path.open("rb") as file:
             return read_po(file, locale=str(self.locale))
 
     @cached_property
@@ -72,5 +82,11 @@ def forms_of(text: str | Sequence[str] | None) -> list[str]:
 @cache
 def languages() -> dict[str, Language]:
     """Return all languages by tag, English first."""
-    names = sorted(path.parts[-3] for path in FOLDER.glob("*/LC_MESSAGES/messages.po"))
-    return {language.tag: language for language in map(Language, [ENGLISH, *names])}
+    names = sorted(path.stem for path in (CORE / "languages").glob("*.po"))
+    return {language.tag: language for language in (Language(name, folders()) for name in [ENGLISH, *names])}
+
+
+def folders() -> list[Path]:
+    """Return the folder of the core, and those of features with pages."""
+    packages = [feature.load(feature.package) for feature in features() if feature.package]
+    return [CORE, *(Path(package.__file__).parent for package in packages)]

@@ -10,8 +10,7 @@ from babel.messages import Catalog
 from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import write_po
 
-import service
-from service.languages.catalogues import Language, forms_of, languages
+from service.languages.catalogues import ENGLISH, Language, folders, forms_of, languages
 
 COMMENT = re.compile(r"^[ \t]*/?\*[^\n]*|(?:^|(?<=\s))//[^\n]*", re.M)  # one line, also of a longer comment
 TEXT = r'("(?:[^"\\\n]|\\.)*")'
@@ -45,8 +44,8 @@ def extract_from_script(
             yield line, name, json.loads(text), []
 
 
-SERVICE = Path(service.__file__).parent
 METHODS = [
+    ("features/**", "ignore"),  # of the core
     ("**/static/swagger-ui/**", "ignore"),
     ("**/static/vendor/**", "ignore"),
     ("**.py", "python"),
@@ -65,40 +64,44 @@ KEYWORDS = {
 }
 LINE_WIDTH = 110
 HEADER = "Messages of the pages of cbir. How to translate: docs/languages.md."
-Message = tuple[str, str | tuple[str, ...], str | None]  # file, text or forms, context
 
 
-def extract_messages() -> Catalog:
-    """Return the messages of Python modules, templates and scripts, each with the files that it is in."""
+def extract_messages(folder: Path) -> Catalog:
+    """Return the messages of the modules, templates and scripts of the core or a feature, each with its files."""
     template = Catalog(charset="utf-8")
-    for path, message, context in _messages_of_files():
+    found = extract_from_dir(folder, METHODS, OPTIONS, KEYWORDS)
+    for path, _, message, _, context in sorted(found, key=lambda item: (item[0], item[1])):
         template.add(message, locations=[(path, 0)], context=context)
     return template
 
 
-def _messages_of_files() -> Iterator[Message]:
-    messages = extract_from_dir(SERVICE, METHODS, OPTIONS, KEYWORDS)
-    for path, _, message, _, context in sorted(messages, key=lambda item: (item[0], item[1])):
-        yield path, message, context
+def update(language: Language, path: Path, template: Catalog) -> Catalog:
+    """Add the messages of `template` to a catalogue, drop those that are no longer in use, and return it.
 
-
-def update(language: Language, template: Catalog) -> None:
-    """Add the messages of `template` to a catalogue and drop those that are no longer in use."""
-    catalogue = language.catalogue
+    A new one begins as the core's, whose plural forms it has.
+    """
+    catalogue = language.read(path if path.exists() else language.paths[0])
     template.creation_date = catalogue.creation_date  # else each run would change the file
     catalogue.header_comment = f"# {HEADER}"
     catalogue.project, catalogue.version = "cbir", "1"
     catalogue.update(template, no_fuzzy_matching=True)
-    with language.path.open("wb") as file:
+    path.parent.mkdir(exist_ok=True)
+    with path.open("wb") as file:
         write_po(
             file, catalogue, width=LINE_WIDTH, ignore_obsolete=True, include_lineno=False, sort_by_file=True
         )
+    return catalogue
 
 
 if __name__ == "__main__":
-    messages = extract_messages()
+    sources = [extract_messages(folder) for folder in folders()]
     for each in languages().values():
-        if each.path.exists():
-            update(each, messages)
-            missing = sum(not all(forms_of(message.string)) for message in each.catalogue if message.id)
-            print(f"{each.tag}: {len(each.catalogue)} messages, {missing} without a translation")
+        if each.tag != ENGLISH:
+            updated = [
+                update(each, path, source)
+                for path, source in zip(each.paths, sources, strict=True)
+                if len(source)
+            ]
+            texts = [message for catalogue in updated for message in catalogue if message.id]
+            missing = sum(not all(forms_of(message.string)) for message in texts)
+            print(f"{each.tag}: {len(texts)} messages, {missing} without a translation")

@@ -47,7 +47,7 @@ class MenuPage(NamedTuple):
 
 CORE = (
     MenuPage("pages.index", mark("Search"), 10, in_bar=True),
-    MenuPage("browse.show_browse", mark("Browse"), 20, in_bar=True),
+    MenuPage("pages.show_browse", mark("Browse"), 20, in_bar=True),
 )
 
 

@@ -25,8 +25,8 @@ from service.collections.app_state import AppState
 from service.collections.part_checks import AUDIT_LOG
 from service.http.operations import operation
 from service.state.database import StateDatabase
-from service.state.errors import StateUnavailable
 from service.state.request_counts import CountKey, add_counts, load_counts
+from service.state.schema import StateUnavailable
 
 EXTENSION = "cbir-metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

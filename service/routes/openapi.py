@@ -1,11 +1,14 @@
-"""OpenAPI 3.1 document, built from the routes and the operations of their views."""
+"""OpenAPI 3.1 document, built from the routes and the operations of their views, and the pages that show it."""
 
 import inspect
+import json
+import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
-from flask import Flask
+from flask import Blueprint, Flask, Response, current_app, render_template
+from markupsafe import Markup, escape
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from werkzeug.routing import Rule
@@ -32,6 +35,7 @@ from service.routes.openapi_schemas import (
     without_null,
 )
 
+blueprint = Blueprint("docs", __name__)
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 OWN_TAGS = ("dicomweb", "annotate")  # first segments of paths that are tags
 SEPARATE_DOCUMENT = (
@@ -50,6 +54,7 @@ STATUS_DESCRIPTIONS = {
 }
 # generators of clients know a file by OpenAPI 3.0's format alone
 BINARY = {"type": "string", "format": "binary", "contentMediaType": "application/octet-stream"}
+CODE = re.compile(r"`([^`]+)`")
 IMAGE_FILE = BINARY | {
     "description": "Image file: DICOM, PNG, JPEG, TIFF or another format that OpenCV reads. Its name is not used.",
     "examples": ["(content of query.png)"],
@@ -266,3 +271,37 @@ def _problem(status: HTTPStatus) -> dict[str, Any]:
             "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}, "example": 1}
         }
     return answer
+
+
+@blueprint.get("/openapi.json")
+@operations.operation(
+    "openapi",
+    {200: "application/json"},
+    python="client.openapi()",
+    examples={200: {"openapi": "3.1.1", "info": {"title": "cbir", "version": "1.0.0"}, "paths": {}}},
+)
+def get_openapi() -> Response:
+    """Return this description as OpenAPI 3.1.
+
+    Generators of clients and API tools read it; `/docs` shows the same as a page.
+    """
+    return Response(json.dumps(build_openapi(current_app)), mimetype="application/json")
+
+
+@blueprint.get("/docs")
+def get_docs() -> str:
+    """Show the description in Swagger UI."""
+    return render_template("docs.html")
+
+
+@blueprint.get("/docs/errors")
+def get_docs_errors() -> str:
+    """Explain every kind of problem; the `type` of problems links here."""
+    return render_template("errors.html", kinds=problems.KINDS, marked=mark_up)
+
+
+def mark_up(text: str) -> Markup:
+    """Return `text` as HTML: paragraphs, and names in backticks as code."""
+    paragraphs = (" ".join(part.split()) for part in text.split("\n\n"))
+    html = "</p><p>".join(CODE.sub(r"<code>\1</code>", str(escape(part))) for part in paragraphs)
+    return Markup(f"<p>{html}</p>")

@@ -15,7 +15,7 @@ from cbir.search.query_parts import check_vectors, normalise_vectors
 from cbir.search.search_models import QueryOrigin
 from cbir.settings import Settings
 from cbir.store import Collection
-from service.http.encoded_pictures import encode_picture, encode_pixels
+from service.http.responses import encode_picture, encode_pixels
 from service.http.search_parameters import SearchBody, SearchParameters
 from service.routes.search_hooks import search_hooks
 

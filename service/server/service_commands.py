@@ -40,7 +40,7 @@ def serve(
     from service.app import check_reranker, create_app
     from service.collections.app_state import EXTENSION, check_unique_names
     from service.server.http_server import choose_server, open_listener, run_server
-    from service.state.startup_wait import check_collections, wait_for_state
+    from service.state.server_answers import check_collections, wait_for_state
 
     active_settings = settings.load(host=host, port=port)
     server_name = choose_server(server, active_settings)
@@ -111,7 +111,7 @@ def run_worker(
     from service.jobs.job_work import WorkerPlace
     from service.jobs.job_worker import JobWorker
     from service.state.database import open_state
-    from service.state.startup_wait import check_collections, wait_for_state
+    from service.state.server_answers import check_collections, wait_for_state
 
     active = settings.load()
     check_collections(collection, lambda folder, opened: None)

@@ -23,8 +23,7 @@ from sqlalchemy import (
 
 from cbir.errors import StorageFull
 from service.state.database import StateDatabase
-from service.state.errors import StateUnavailable
-from service.state.schema import WholeNumber, tables, unix_time
+from service.state.schema import StateUnavailable, WholeNumber, tables, unix_time
 
 sessions = Table(
     "login_sessions",

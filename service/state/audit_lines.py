@@ -6,8 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import Column, Connection, Table, Text, delete, func, insert, select, text, update
 from sqlalchemy.exc import IntegrityError
 
-from service.state.errors import StateUnavailable
-from service.state.schema import WholeNumber, tables
+from service.state.schema import StateUnavailable, WholeNumber, tables
 
 BATCH = 1000  # lines read at once
 LogConnection = Connection  # in a transaction on the log

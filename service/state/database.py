@@ -14,9 +14,8 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from cbir.errors import InvalidInput, StorageFull
 from cbir.settings import Settings
 from cbir.store.base.damage import DAMAGE, raise_when_full
-from service.state.errors import StateUnavailable
 from service.state.postgresql import PostgresqlSchema, continue_numbers
-from service.state.schema import VERSION_TABLE, UnknownSchema, all_tables, prepare
+from service.state.schema import VERSION_TABLE, StateUnavailable, UnknownSchema, all_tables, prepare
 from service.state.sqlite_file import COPY_HELPS, SqliteFile
 
 if TYPE_CHECKING:

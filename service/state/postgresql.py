@@ -13,8 +13,7 @@ from cbir.errors import InvalidInput
 from cbir.store.postgresql.postgresql_database import CONNECTING
 from cbir.system.addresses import state_schema
 from cbir.system.remedies import install_command
-from service.state.errors import StateUnavailable
-from service.state.schema import tables
+from service.state.schema import StateUnavailable, tables
 
 LOCK = 0x63626972  # "cbir", so that it is no other program's lock
 ROWS_AT_ONCE = 100  # one may have a picture

@@ -25,7 +25,13 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import ColumnElement
 
 import service.state
+from cbir.errors import CbirError
 from cbir.system.features import FeatureUnusable, features
+
+
+class StateUnavailable(CbirError):
+    """The state database cannot be opened, read or written."""
+
 
 tables = MetaData()  # to which the modules of this package add their tables
 

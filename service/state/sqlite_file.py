@@ -31,8 +31,7 @@ from cbir.store.base.schema import row_totals
 from cbir.store.base.statements import float_bytes, row_checksum
 from cbir.store.safety.database_files import log_problem
 from cbir.system.files import BINARY, OWNER_FILE, private_folder
-from service.state.errors import StateUnavailable
-from service.state.schema import tables
+from service.state.schema import StateUnavailable, tables
 
 FILE = "state.sqlite"
 COPY_HELPS = "restore it from a copy"

@@ -39,7 +39,7 @@ def test_what_is_listed_exists() -> None:
 
 
 def test_every_feature_has_tests() -> None:
-    features = {path.parent.name for path in (ROOT / "service/features").glob("*/feature.py")}
+    features = {path.parent.name for path in (ROOT / "service/features").glob("*/__init__.py")}
     assert len(features) > 10
     assert [name for name in features if not (ROOT / "tests/service/features" / name).is_dir()] == []
 

@@ -2,13 +2,14 @@
 
 import pytest
 
-from tests.conftest import MARKED, MODULES, SLOW_FILES, TESTS
+from tests.conftest import FEATURES, MARKED, MODULES, OF_FEATURES, SLOW_FILES, TESTS
 
 
 def test_marked_files_exist() -> None:
-    assert [name for name in (*MARKED, *sorted(SLOW_FILES)) if not (TESTS / name).exists()] == []
+    listed = (*MARKED, *OF_FEATURES, *sorted(SLOW_FILES))
+    assert [name for name in listed if not (TESTS / name).exists()] == []
 
 
 def test_marks_are_described(pytestconfig: pytest.Config) -> None:
     described = {line.partition(":")[0] for line in pytestconfig.getini("markers")}
-    assert {*MARKED.values(), *MODULES} <= described
+    assert {*MARKED.values(), *MODULES, FEATURES} <= described

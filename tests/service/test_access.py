@@ -78,6 +78,7 @@ def test_every_entry_has_an_address(closed: Flask) -> None:
     }
 
 
+@pytest.mark.features
 def test_what_is_open_to_all_is_meant_to_be() -> None:
     assert {address for address, entry in RULES.items() if entry.need is OpenTo.anyone} == OPEN_TO_ALL
 

@@ -8,7 +8,6 @@ import pytest
 from cbir import settings
 from cbir.errors import InvalidInput
 from service.access.security import check_startup
-from tests.service.identity_provider import GROUPS
 
 PROXY = "10.0.0.1"
 
@@ -34,17 +33,6 @@ PROXY = "10.0.0.1"
                 "groups": {"a": {"scopes": ["search"], "where": ["x"]}},
             },
             "groups.a.where",
-        ),
-        ({"oidc_issuer": "http://idp.example.org", "oidc_client_id": "x", "groups": GROUPS}, "https"),
-        ({"oidc_issuer": "https://idp.example.org", "groups": GROUPS}, "oidc_client_id"),
-        (
-            {
-                "oidc_issuer": "https://idp.example.org",
-                "oidc_client_id": "x",
-                "groups": GROUPS,
-                "oidc_client_secret_file": Path("/none"),
-            },
-            "oidc_client_secret_file",
         ),
     ],
 )

@@ -50,6 +50,7 @@ class Clock:
 # Patients
 
 
+@pytest.mark.features
 def test_identifiers_are_no_oracle(
     indexed: Path, tokens: TokenStore, ids: list[str], pictures: list[Path]
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from cbir.errors import InvalidInput, NotFound
 from service.access.token_list import parse_expiry
 from service.access.token_stores import Scope, Token, TokenStore, TokensUnreadable
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 from tests.service.conftest import command
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)

@@ -69,6 +69,7 @@ def test_a_search_with_an_image(closed: Flask, tokens: TokenStore, pictures: lis
     assert (failed["status"], failed["images"]) == (422, [])
 
 
+@pytest.mark.features
 def test_an_explanation(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
     headers = {"Authorization": f"Bearer {tokens.create([Scope.search])[1]}"}
     body = {"image_id": ids[0], "answers": ids[1:3]}

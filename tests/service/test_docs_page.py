@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 from cbir import settings
 from service.access.token_stores import Scope
 from service.app import create_app
-from service.pages.docs_routes import mark_up
+from service.routes.openapi import mark_up
 from tests.service import wards
 from tests.service.wards import Ward
 

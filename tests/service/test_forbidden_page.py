@@ -8,7 +8,7 @@ from flask.testing import FlaskClient
 from cbir import settings
 from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
-from service.pages.moved_pages import MOVED, new_address
+from service.pages.error_pages import MOVED, new_address
 from tests.service.conftest import problem
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -40,6 +40,7 @@ def test_other_clients_and_the_api_answer_with_problems(searching: FlaskClient) 
     problem(searching.delete(f"/v1/images/{'0' * 32}", headers={"Accept": BROWSER}), 403)
 
 
+@pytest.mark.features
 def test_old_addresses_lead_to_pages_that_there_are(indexed: Path) -> None:
     client = create_app(indexed, settings.load()).test_client()
     for old, new in {
@@ -55,6 +56,7 @@ def test_old_addresses_lead_to_pages_that_there_are(indexed: Path) -> None:
     assert client.get("/casesx").status_code == 404
 
 
+@pytest.mark.features
 @pytest.mark.parametrize("old", MOVED)
 def test_every_old_address_has_a_page_or_a_successor(client: FlaskClient, old: str) -> None:
     assert client.get(old).status_code in (200, 302)

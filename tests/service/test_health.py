@@ -21,8 +21,8 @@ from service.app import create_app
 from service.collections import mounted_collection
 from service.collections.app_state import EXTENSION
 from service.collections.part_checks import names_of_down_parts
-from service.state import part_check
-from service.state.part_check import PartCheck
+from service.state import server_answers
+from service.state.server_answers import PartCheck
 from tests.service.conftest import COUNT, cbir, problem
 
 
@@ -130,7 +130,7 @@ def test_an_archive_that_does_not_answer(indexed: Path) -> None:
 
 
 def test_a_part_that_never_answers_counts_as_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part_check, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(server_answers, "ANSWER_SECONDS", 0.05)
     hangs = Event()
     part = PartCheck("archive", hangs.wait, 0)
     try:

@@ -15,7 +15,7 @@ from cbir.store.upkeep.verify import verify_collection
 from service.app import create_app
 from service.jobs.stored_jobs import ENDED, JobRow, load_jobs
 from service.state.database import open_state
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 from tests.held_files import held_files, release
 from tests.postgresql_server import PostgresqlServer, missing_reason
 from tests.service.test_worker_command import until, working

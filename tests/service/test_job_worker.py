@@ -230,7 +230,7 @@ def _lock_is_free(path: Path) -> bool:
 
 
 def _row(database: StateDatabase, name: str) -> list[JobRow]:
-    from service.state.errors import StateUnavailable
+    from service.state.schema import StateUnavailable
 
     try:
         return load_jobs(database, name)

@@ -55,6 +55,7 @@ def test_labels_of_a_search_are_bounded_with_a_note(client: FlaskClient, ids: li
     assert client.get(f"/v1/images/{hidden}").json["labels"].keys() >= LABELS.keys()
 
 
+@pytest.mark.features
 def test_labels_that_were_not_read_are_counted_as_left_out(
     client: FlaskClient, ids: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +98,7 @@ def test_records_by_id_are_bounded(client: FlaskClient, ids: list[str]) -> None:
     assert left_out(items) == 8
 
 
+@pytest.mark.features
 def test_cases_and_cohorts_are_bounded(client: FlaskClient, ids: list[str]) -> None:
     answers = [
         {"rank": rank, "image_id": image_id, "score": 1.0, "distance": 0.0}

@@ -10,7 +10,7 @@ import service
 from cbir.settings import Settings
 from service.app import create_app
 from service.languages import current_language, gettext, ngettext
-from service.languages.catalogues import Language, forms_of, languages
+from service.languages.catalogues import Language, folders, forms_of, languages
 from service.languages.request_language import address_of, format_day, format_number, format_time
 from service.languages.update_catalogues import extract_messages
 from tests.service.marked_texts import unmarked_in_script, unmarked_in_template
@@ -29,9 +29,9 @@ PLACEHOLDERS = re.compile(r"%\(\w+\)s|%%|\{\w+\}|</?\w+[^>]*>")
 
 
 @pytest.fixture(scope="module")
-def source() -> Catalog:
-    """The messages of the source."""
-    return extract_messages()
+def sources() -> list[Catalog]:
+    """The messages of the core, and of each feature with pages."""
+    return [extract_messages(folder) for folder in folders()]
 
 
 @pytest.fixture
@@ -63,14 +63,25 @@ def test_the_languages_that_there_are() -> None:
 
 
 @pytest.mark.parametrize("tag", TAGS)
-def test_catalogues_are_complete(tag: str, source: Catalog) -> None:
-    catalogue = languages()[tag].catalogue
-    known = {(message.context, *forms_of(message.id)) for message in catalogue if message.id}
-    wanted = {(message.context, *forms_of(message.id)) for message in source if message.id}
-    assert known == wanted, "run make translations"
-    unfinished = [m.id for m in catalogue if m.id and (m.fuzzy or not all(forms_of(m.string)))]
-    assert not unfinished
-    assert not catalogue.obsolete
+def test_catalogues_are_complete(tag: str, sources: list[Catalog]) -> None:
+    language = languages()[tag]
+    for path, source in zip(language.paths, sources, strict=True):
+        catalogue = language.read(path)
+        known = {(message.context, *forms_of(message.id)) for message in catalogue if message.id}
+        wanted = {(message.context, *forms_of(message.id)) for message in source if message.id}
+        assert known == wanted, f"{path}: run make translations"
+        unfinished = [m.id for m in catalogue if m.id and (m.fuzzy or not all(forms_of(m.string)))]
+        assert not unfinished
+        assert not catalogue.obsolete
+    assert len(language.catalogue) > len(language.read(language.paths[0]))
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_catalogues_translate_a_message_alike(tag: str) -> None:
+    language = languages()[tag]
+    for message in (message for path in language.paths for message in language.read(path)):
+        if message.id:
+            assert message.string == language.catalogue.get(message.id, message.context).string
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -201,9 +212,10 @@ def test_numbers_and_times_are_written_as_in_the_language(client: FlaskClient) -
 
 
 def test_a_catalogue_without_some_messages_leaves_them_english(tmp_path: Path) -> None:
-    language = Language("de")
-    language.path = tmp_path / "messages.po"
-    language.path.write_text(
+    language = Language("de", [tmp_path, tmp_path / "feature without messages"])
+    path = language.paths[0]
+    path.parent.mkdir()
+    path.write_text(
         'msgid ""\nmsgstr "Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n'
         '#: static/page.js\nmsgid "One"\nmsgstr "Eins"\n\n#: static/page.js\nmsgid "Two"\nmsgstr ""\n',
         encoding="utf-8",

@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-import service
 from cbir import rerank, settings
 from cbir.store import Collection
 from cbir.store.base import profile
 from service.app import create_app
+from service.languages.catalogues import folders
 from tests.service.conftest import facts_of
 
-SERVICE = Path(service.__file__).parent
-STATIC = [SERVICE / "static", *sorted((SERVICE / "features").rglob("static"))]
+STATIC = [folder / "static" for folder in folders()]
 STATIC_FILES = {
     path.relative_to(folder).as_posix(): path
     for folder in STATIC

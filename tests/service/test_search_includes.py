@@ -111,6 +111,7 @@ def test_nothing_more_unless_asked_for(client: FlaskClient) -> None:
     assert {(hit["card"], hit["rank_before"]) for hit in answer["results"]} == {(None, None)}
 
 
+@pytest.mark.features
 def test_one_upload_has_everything(client: FlaskClient) -> None:
     answer = upload(client, NEW, include=EVERYTHING, k=4).json
     query = answer["query"]
@@ -287,6 +288,7 @@ def test_without_a_study_the_patient_is_left_out(indexed: Path, ids: list[str], 
     assert set(dict(ranked(found))) == set(ids)
 
 
+@pytest.mark.features
 def test_no_grade_is_no_failure(client: FlaskClient, indexed: Path, in_studies: Any) -> None:
     colour = cv2.imencode(".png", np.zeros((64, 64, 3), np.uint8))[1].tobytes()
     answer = upload(client, colour, include="grade")

@@ -47,6 +47,7 @@ def test_nested_feedback(client: FlaskClient) -> None:
     assert "feedback" in problem(client.post("/v1/search", json={"feedback": nested}), 422)
 
 
+@pytest.mark.features
 @pytest.mark.parametrize("name", ["limit", "offset", "depth"])
 def test_limits_of_a_search_for_similar_studies(client: FlaskClient, name: str) -> None:
     query = {"study": "1.2", name: 10**9 + 1}
@@ -55,6 +56,7 @@ def test_limits_of_a_search_for_similar_studies(client: FlaskClient, name: str) 
     problem(client.get("/v1/similar", query_string=query), 404)
 
 
+@pytest.mark.features
 def test_limit_of_fields(client: FlaskClient) -> None:
     fields = ",".join(f"{number:08X}" for number in range(101))
     answer = client.get("/dicomweb/studies/1.2/similar", query_string={"includefield": fields})

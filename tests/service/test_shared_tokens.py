@@ -18,7 +18,7 @@ from service.access.token_stores import Scope, SharedTokens, TokenStore, TokensU
 from service.app import create_app
 from service.state.access_rows import tokens as table
 from service.state.database import StateDatabase, open_state
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 from tests.postgresql_server import PostgresqlServer
 from tests.service.conftest import command, problem
 

@@ -22,7 +22,7 @@ from service.features.saved.cases.tables import cases
 from service.server.verify_state import verify_state
 from service.state.access_rows import load_uses, save_use, uses
 from service.state.database import open_state
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 from service.state.sqlite_file import damaged_tables, keep_sums
 from tests import benches
 from tests.service.conftest import command

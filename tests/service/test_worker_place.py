@@ -10,8 +10,6 @@ from cbir import settings
 from cbir.store.collection_address import write_alias
 from cbir.system.threads import cores
 from indexer.index_request import IndexRequest
-from service.features.map import tsne
-from service.features.map.job import MapRequest, new_map_job
 from service.jobs.job_claims import JobCandidate
 from service.jobs.job_work import NAME, WorkerPlace, folder_place, has_many_writers, new_index_job
 from service.jobs.stored_jobs import NewJob
@@ -57,7 +55,7 @@ def test_services_that_start_at_once_agree_on_an_identity(knees: Path) -> None:
     assert [path.name for path in knees.iterdir()] == [NAME]
 
 
-def test_what_a_worker_lacks(knees: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_worker_lacks(knees: Path, tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     (tmp_path / "link").symlink_to(archive)
     active = settings.load(index_roots=(str(tmp_path / "link"),))
@@ -74,9 +72,6 @@ def test_what_a_worker_lacks(knees: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert "index_roots" in (WorkerPlace({"knees": knees}, active).obstacle(labels) or "")
     unknown = WorkerPlace({"knees": knees}, active).obstacle(job._replace(kind="dream"))
     assert "job of kind dream" in (unknown or "")
-    monkeypatch.setattr(tsne, "is_installed", lambda: False)
-    picture = candidate(new_map_job("knees", knees))
-    assert "extra map" in (WorkerPlace({"knees": knees}, active).obstacle(picture) or "")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +105,6 @@ def test_a_job_gets_the_settings_of_its_worker(knees: Path, tmp_path: Path) -> N
     assert (list(request.sources), request.collection) == ([tmp_path / "a"], knees)
     assert (request.jobs, request.decode_seconds, request.refuse_burned_in) == (cores(), 7, True)
     assert (request.actor, request.restore, request.within) == ("user mia", True, (tmp_path,))
-    assert place.work(candidate(new_map_job("knees", knees))).request == MapRequest(knees)
 
 
 def test_an_alias_leads_to_the_folder_of_the_request(knees: Path, tmp_path: Path) -> None:
@@ -133,5 +127,3 @@ def test_a_collection_in_postgresql_takes_jobs_of_any_worker_side_by_side(knees:
     assert has_many_writers(knees)
     job = index_job(knees, knees)
     assert (job.place, job.lane) == (None, None)
-    picture = new_map_job("knees", knees)  # a file of this machine
-    assert picture.lane == f"map {picture.place}"

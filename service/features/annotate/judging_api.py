@@ -16,8 +16,7 @@ from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
 from service.features.annotate.active.annotator_agreement import annotator_agreement
 from service.features.annotate.active.judgement_journal import ImageGrade, PairJudgement, Undo, utc_now
-from service.features.annotate.annotation_state import AnnotationState
-from service.features.annotate.annotation_studies import current_annotation
+from service.features.annotate.annotation_studies import AnnotationState, current_annotation
 from service.features.annotate.messages import (
     AnswerReceipt,
     GivenAnswer,

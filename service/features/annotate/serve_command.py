@@ -155,8 +155,8 @@ def serve_study(
     from cbir.store import Collection
     from service.access.security import check_startup
     from service.features.annotate import study_options, study_plan
-    from service.features.annotate.annotation_app import create_annotation_app
-    from service.features.annotate.annotation_state import check_study
+    from service.features.annotate.annotation_pages import create_annotation_app
+    from service.features.annotate.annotation_studies import check_study
     from service.server.http_server import choose_server, open_listener, run_server
     from service.server.service_commands import service_url
 

@@ -39,7 +39,7 @@ from service.http.request_params import JSON, json_body, query_parameters
 from service.jobs.job_queue import job_info
 from service.jobs.stored_jobs import JobRow
 from service.languages import mark, use_english
-from service.pages.collection_page import ShownCollection, collection_page
+from service.pages.core_pages import ShownCollection, collection_page
 from service.pages.page_parts import MenuPage, label_filters_of
 from service.routes.add_routes import refresh_snapshot
 from service.routes.image_routes import MAX_PAGE, CollectionParameters

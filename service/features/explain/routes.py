@@ -11,9 +11,9 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from cbir.images import Image, Region, decode
 from cbir.ingest.decoder_tasks import describe_choice
-from cbir.search import ImageId
+from cbir.search import ImageId, Searcher
 from cbir.search import example_values as example
-from cbir.search.regions.explanation import explain_parts, explaining_encoder, region_area
+from cbir.search.regions.explanation import explain_parts, explaining_encoder, explanation_kind, region_area
 from cbir.search.regions.feature_cells import (
     WHOLE,
     Area,
@@ -23,6 +23,7 @@ from cbir.search.regions.feature_cells import (
     feature_cells,
     query_cells,
 )
+from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.base.normalisation import Statistics
 from cbir.system.access_rights import Scope
@@ -240,3 +241,8 @@ def post_explain() -> Response:
     asked = [params.image_id] if isinstance(params, ExplainById) else []
     log_images([*asked, *params.answers])
     return json_response(Explanations(kind="places" if explainer.encoder else "parts", items=items))
+
+
+def explain_facts(searcher: Searcher, _settings: Settings) -> dict[str, Any]:
+    """Return the kind of explanations that a collection has; empty for none."""
+    return {"kind": explanation_kind(searcher.collection.profile)}

@@ -17,10 +17,10 @@ from cbir.store import Collection
 from cbir.store.records.filter_conditions import parse_filter
 from cbir.system.access_rights import Scope
 from service.access.audit import log_fields, log_images
-from service.access.auth import count_federated_search
-from service.access.caller import actor_name
+from service.access.caller import actor_name, caller_key
+from service.access.rate_limits import RequestRate
 from service.access.scopes import AccessRule
-from service.collections.app_state import current_state
+from service.collections.app_state import AppState, current_state
 from service.collections.stored_pictures import load_thumbnail
 from service.features.federation.site_agreement import difference, site_profile
 from service.features.federation.site_messages import (
@@ -38,7 +38,7 @@ from service.features.federation.site_messages import (
 )
 from service.http import request_params
 from service.http.operations import json_response, operation
-from service.http.problems import SourceGone
+from service.http.problems import SourceGone, TooManyRequests
 from service.http.search_parameters import AsObject, Vector
 from service.http.timeouts import query_deadline
 from service.routes import metrics_routes
@@ -188,6 +188,20 @@ def get_site_profile() -> Response:
         return json_response(site_profile(collection, state.settings))
 
 
+def search_rate(state: AppState) -> RequestRate:
+    """Return the limit of searches by other services, as a part of the state of a service."""
+    return RequestRate(state.settings.federation_per_minute, database=state.database, name="federation")
+
+
+def _count_search(state: AppState) -> None:
+    rate = state.part(search_rate)
+    if wait := rate.seconds_to_wait(caller_key()):
+        raise TooManyRequests(
+            f"more than {rate.per_minute} searches of another service per minute; try again in {wait} seconds",
+            retry_after=wait,
+        )
+
+
 @blueprint.post("/search")
 @operation(
     "federation_search",
@@ -208,7 +222,7 @@ def post_site_search() -> Response:
     transform is refused, and so is a search that finds fewer images than `federation_minimum`.
     """
     state, settings = current_state(), current_state().settings
-    count_federated_search()
+    _count_search(state)
     collection_params = request_params.query_parameters(CollectionParameters)
     question = request_params.json_body(FederatedQuestion)
     _check(question, settings)

@@ -1,12 +1,14 @@
 """Searches of requests that also ask other services: which may be, and their merged answer."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Floats
 from cbir.search import Answer, Searcher
 from cbir.search.query_parts import check_vectors
+from cbir.settings import Settings
 from service.access.audit import log_fields
 from service.access.caller import current_rights
 from service.features.federation.federated_search import method_for_sites, search_sites
@@ -82,3 +84,8 @@ def _vectors(searcher: Searcher, params: SearchParameters, queries: Sequence[Que
 
 
 HOOK = FederatedSearch()
+
+
+def federation_facts(_searcher: Searcher, settings: Settings) -> dict[str, Any]:
+    """Return the names of the other sites."""
+    return {"sites": list(settings.sites)}

@@ -1,1 +1,7 @@
-"""Export of a collection to FiftyOne."""
+"""Export for FiftyOne."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="fiftyone",
+)

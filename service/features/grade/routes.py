@@ -1,17 +1,18 @@
-"""Endpoint POST /v1/grade, and the graders of open collections."""
+"""Grades of images: POST /v1/grade, grades that searches ask for, and the graders of open collections."""
 
 from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, Response, request
 from pydantic import ConfigDict, Field
 
-from cbir.errors import InvalidInput, NotFound
+from cbir.errors import CbirError, InvalidInput, NotFound, UnreadableImage
 from cbir.learn.grade import Grade
-from cbir.search import ImageId, record_links
+from cbir.search import Answer, ImageId, Searcher, record_links
 from cbir.search import example_values as example
+from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.system.access_rights import Scope
 from service.access.audit import log_images
@@ -21,15 +22,20 @@ from service.collections.app_state import AppState, current_state
 from service.collections.uploads import describe_upload
 from service.http import request_params
 from service.http.operations import IMAGE_FILES, json_response, operation
+from service.http.problems import SourceGone
 from service.http.request_bodies import uploaded_file
 from service.http.request_params import Rendering
+from service.http.search_parameters import ByImage, SearchBody
 from service.http.timeouts import query_deadline
 from service.routes.image_routes import CollectionParameters
+from service.routes.search_hooks import HookedSearch, SearchHook
 
 if TYPE_CHECKING:
     from cbir.learn.grading.grader import Grader
 
 MAX_GRADERS = 64
+NAME = "grade"  # in `include` of a search
+NOT_GRADED: tuple[type[CbirError], ...] = (InvalidInput, NotFound, SourceGone, UnreadableImage)
 
 RULES = {
     "POST /v1/grade": AccessRule(Scope.search, "grade"),
@@ -150,10 +156,59 @@ def post_grade() -> Response:
             else:
                 patient = patient_key(collection, params.exclude_patient)
                 grade = grader.by_image(query, patient)
+    neighbours = _link_neighbours(grade, collection, params.collection)
+    log_images([*([params.image_id] if isinstance(params, GradeById) else []), *neighbours])
+    return json_response(grade)
+
+
+def _link_neighbours(grade: Grade, collection: Collection, name: str | None) -> list[str]:
+    """Add the links of a grade's neighbours in the collection that a request names; return their ids."""
     neighbours = [neighbour for neighbour in (grade.lighter, grade.severer) if neighbour]
     for neighbour in neighbours:
-        record = collection.record(neighbour.image_id)
-        neighbour.links = record_links(state.settings, record).in_collection(params.collection)
-    query_ids = [params.image_id] if isinstance(params, GradeById) else []
-    log_images([*query_ids, *(neighbour.image_id for neighbour in neighbours)])
-    return json_response(grade)
+        links = record_links(current_state().settings, collection.record(neighbour.image_id))
+        neighbour.links = links.in_collection(name)
+    return [neighbour.image_id for neighbour in neighbours]
+
+
+class GradedSearches(SearchHook):
+    """Adds the grade of a query, an upload or an image of the collection, that a search asks for."""
+
+    includes = (NAME,)
+
+    def complete(self, search: HookedSearch, answer: Answer) -> Answer:
+        """Add the grade; None where there is no model, several, or the image is unlike those that are graded."""
+        if NAME in search.params.include:
+            try:
+                answer.extras[NAME] = _grade(search)
+            except NOT_GRADED:
+                answer.extras[NAME] = None
+        return answer
+
+
+def _grade(search: HookedSearch) -> Grade | None:
+    state, params, collection = search.state, search.params, search.searcher.collection
+    image_id = params.image_id if isinstance(params, SearchBody) and not params.region else None
+    if image_id is None and len(search.files) != 1:
+        return None
+    grader = state.part(grader_cache).get(collection, None)
+    query = search.queries[0] if search.queries else None
+    side, encoder = grader.picture_side(), grader.other_encoder()
+    if isinstance(params, ByImage) and (side or encoder):
+        query = describe_upload(state.decoders, collection, search.files[0], params, side, encoder)
+    with state.concurrency.slot(), query_deadline(state.settings.query_seconds):
+        if image_id is not None:
+            grade = grader.by_id(image_id)
+        elif query is not None:
+            grade = grader.by_image(query, search.request.exclude_patient_key)
+        else:
+            return None
+    log_images(_link_neighbours(grade, collection, params.collection))
+    return grade
+
+
+HOOK = GradedSearches()
+
+
+def grade_facts(searcher: Searcher, _settings: Settings) -> dict[str, Any]:
+    """Return the labels that graders of a collection were trained on."""
+    return {"columns": searcher.collection.graded_labels()}

@@ -1,1 +1,7 @@
-"""Pairs to Label Studio, and its answers back."""
+"""Pairs of images for Label Studio, and its answers."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="label-studio",
+)

@@ -46,7 +46,7 @@ from service.jobs.job_queue import JobQueue
 from service.jobs.stored_jobs import JobRow
 from service.routes.collection_routes import KeyInPath
 from service.routes.image_routes import CollectionParameters
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 
 MAX_POINTS = 200_000
 DECIMALS = 4  # of a place: a ten-thousandth of half the map's side

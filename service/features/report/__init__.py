@@ -1,1 +1,7 @@
-"""Similar images as a DICOM Structured Report."""
+"""Hits as a DICOM structured report."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="report",
+)

@@ -12,7 +12,7 @@ from cbir.search.dicom_levels import Combination, Exclude, Level
 from cbir.system.console import results_console
 
 if TYPE_CHECKING:
-    from service.client.messages import SimilarAnswer
+    from service.features.similar.messages import SimilarAnswer
 
 
 def find_similar_cases(

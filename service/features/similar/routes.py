@@ -19,9 +19,9 @@ from cbir.store.records.filter_conditions import DicomScope
 from cbir.system.access_rights import Scope
 from service.access.audit import log_images
 from service.access.scopes import AccessRule
-from service.client.messages import SimilarAnswer
 from service.collections.app_state import current_state
 from service.features.similar import dicom_json
+from service.features.similar.messages import SimilarAnswer
 from service.features.similar.similar import SimilarGroups, SimilarRequest, find_similar, similar_message
 from service.http.operations import json_response, operation
 from service.http.problems import Malformed

@@ -23,7 +23,7 @@ from cbir.search.slice_matching import load_groups, rank_groups
 from cbir.store import Record
 from cbir.store.records.filter_conditions import DicomScope
 from cbir.store.views.collection_view import View
-from service.client.messages import SimilarAnswer, SimilarPlace, SimilarQuery, SliceMatch
+from service.features.similar.messages import SimilarAnswer, SimilarPlace, SimilarQuery, SliceMatch
 
 DEPTH = 100  # images of each list that count at level series or study
 MAX_SLICES = 100  # images of the query with maxsim, which costs less for each

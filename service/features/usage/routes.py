@@ -5,14 +5,14 @@ import secrets
 from collections import OrderedDict
 from http import HTTPStatus
 from threading import Lock
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from flask import Blueprint, Flask, Response, current_app, g, request
 from pydantic import BaseModel, ConfigDict, Field
 
 from cbir.errors import NotFound, StorageFull
-from cbir.search import Answer
+from cbir.search import Answer, Searcher
 from cbir.settings import Settings
 from cbir.system.access_rights import Scope
 from service.access.caller import caller_key
@@ -28,8 +28,7 @@ from service.http.search_parameters import ByImage, SearchParameters
 from service.routes.search_hooks import HookedSearch, SearchHook
 from service.state.database import EXTENSION as STATE
 from service.state.database import StateDatabase, state_database
-from service.state.errors import StateUnavailable
-from service.state.schema import unix_time
+from service.state.schema import StateUnavailable, unix_time
 
 EXTENSION = "cbir-usage"
 HEADER = "Usage-Search"  # of a request: "log" asks for an id; of its response: the id
@@ -192,3 +191,8 @@ def _record(database: StateDatabase, event: UsageEvent) -> None:
         return
     if event.event == RELEVANT or of_all or event.value > 0:
         usage_log.set_event(database, event.search, event.event, event.image, event.value)
+
+
+def usage_facts(_searcher: Searcher, settings: Settings) -> dict[str, Any]:
+    """Return whether searches are logged, and whether vectors of uploads are kept."""
+    return {"log": settings.usage_log, "vectors": settings.usage_vectors}

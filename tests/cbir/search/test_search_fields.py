@@ -14,7 +14,7 @@ from cbir.errors import InvalidInput
 from cbir.search import Request
 from cbir.search.search_options import REQUEST_VALUES, SearchFields, SearchOptions
 from cbir.store.records.filter_conditions import Condition
-from service.client.prepared_search import prepare_search
+from service.client.search_methods import prepare_search
 from service.http.search_parameters import ByImage, SearchBody
 
 STATIC = Path(__file__).parents[3] / "service" / "static"

@@ -15,7 +15,7 @@ from cbir.store.base import profile as profiles
 from cbir.store.postgresql import postgresql_database
 from cbir.store.postgresql.postgresql_address import files_folder
 from service.state.database import open_state
-from service.state.errors import StateUnavailable
+from service.state.schema import StateUnavailable
 from tests.cbir.store.conftest import entry
 
 pytestmark = pytest.mark.slow

@@ -12,11 +12,10 @@ from pydicom.data import get_testdata_file
 
 from cbir import settings
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
-from cbir.learn.grade import GradedNeighbour
 from cbir.search.search_options import MAX_BATCH
 from service.app import create_app
 from service.client import Client, ServiceError, ServiceUnreachable, collection_messages, messages
-from service.client.prepared_search import JSON_BYTES, prepare_search, split_batch
+from service.client.search_methods import JSON_BYTES, prepare_search, split_batch
 from tests.service.conftest import ids, indexed, pictures, serving, writable  # noqa: F401  (fixtures)
 
 
@@ -312,4 +311,3 @@ def test_messages_of_collections_and_jobs_are_among_all_messages() -> None:
     for name, model in vars(collection_messages).items():
         if isinstance(model, type) and model.__module__ == collection_messages.__name__:
             assert getattr(messages, name) is model
-    assert messages.GradedNeighbour is GradedNeighbour

@@ -94,7 +94,7 @@ def test_the_document_shows_the_example_as_it_is() -> None:
     blocks = dict(
         re.findall(r'^```\w+ title="image-notes/([^"]+)"\n(.*?)^```$', text, re.MULTILINE | re.DOTALL)
     )
-    assert set(blocks) == {"pyproject.toml", "image_notes/feature.py", "image_notes/notes.py"}
+    assert set(blocks) == {"pyproject.toml", "image_notes/__init__.py", "image_notes/notes.py"}
     for name, block in blocks.items():
         assert block == (EXAMPLE / name).read_text(encoding="utf-8"), name
 

@@ -11,6 +11,7 @@ from cbir.store import Collection
 from cbir.store.erasure import EraserFailed, erase_deleted
 from cbir.system.features import Feature, FeatureUnusable, features
 from service.app import create_app
+from service.languages.catalogues import Language, folders
 from service.pages.page_files import page_tags
 from service.state.schema import tables
 from tests.installed_features import InstalledFeatures, fixture_install_feature
@@ -128,6 +129,8 @@ def test_a_feature_brings_files_and_parts_of_pages(
     file = install_feature.folder / "static" / "notes" / "note.js"
     file.parent.mkdir(parents=True)
     file.write_text("// notes")
+    (install_feature.folder / "languages").mkdir()
+    (install_feature.folder / "languages" / "de.po").write_text('msgid "A note"\nmsgstr "Eine Notiz"\n')
     declared = (
         "package='notes', page_facts='notes:note_facts', "
         "page_modules={'search': ('notes/note.js',), 'browse': ('notes/note.js',)}, "
@@ -136,6 +139,7 @@ def test_a_feature_brings_files_and_parts_of_pages(
     install_feature(
         "notes", f"def note_facts(*_): return {{'most': 7}}\nFEATURE = Feature(name='notes', {declared})"
     )
+    assert Language("de", folders()).translations.gettext("A note") == "Eine Notiz"
     app = create_app(writable, settings.load(job_workers=0))
     client = app.test_client()
     with app.test_request_context():

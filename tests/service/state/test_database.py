@@ -16,8 +16,7 @@ from service.app import create_app
 from service.state import schema
 from service.state.access_rows import tokens
 from service.state.database import StateDatabase, open_state
-from service.state.errors import StateUnavailable
-from service.state.schema import Migration
+from service.state.schema import Migration, StateUnavailable
 from service.state.sqlite_file import FILE, TABLES_MARK, TOKENS_LOCK
 from tests.service.conftest import ONLY_FILE, problem
 from tests.service.earlier_states import return_to_first_version

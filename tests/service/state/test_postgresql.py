@@ -18,14 +18,13 @@ from service.access import sessions
 from service.access.rate_limits import Limiter
 from service.access.sessions import Sessions, User
 from service.access.token_stores import Scope, SharedTokens, TokenStore
-from service.features.saved.cases.tables import QueryPicture, Viewer, add_case, list_cases, read_picture
 from service.jobs.stored_jobs import NewJob, add_job, load_jobs
 from service.state import access_rows, schema
 from service.state.access_rows import StoredSession, add_session, find_session, signing_key
 from service.state.database import StateDatabase, open_state
-from service.state.errors import StateUnavailable
 from service.state.postgresql import CONNECTING
 from service.state.request_counts import CountKey, add_counts, load_counts
+from service.state.schema import StateUnavailable
 from tests.postgresql_server import USER, PostgresqlServer
 from tests.service.conftest import command
 
@@ -223,12 +222,15 @@ def test_while_the_server_is_down_sessions_go_on_for_a_while(
         kept.get(cookie)
 
 
+@pytest.mark.features
 def test_copy_moves_everything(address: str) -> None:
     file = StateDatabase(settings.load().state_folder)
     session = StoredSession("hash", None, "mia", ("ct",), 4_000_000_000)
     key = CountKey("2026-03-02", "search", "none", "done")
     add_session(file, session, 10, 10)
     add_counts(file, {key: 7}, "2026-01-01")
+    # A table of a feature: where none is installed, a service would not start beside it.
+    from service.features.saved.cases.tables import QueryPicture, Viewer, add_case, list_cases, read_picture
     from service.features.saved.messages import CaseSearch, NewCase
 
     case = NewCase(title="Knee", search=CaseSearch())

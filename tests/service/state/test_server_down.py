@@ -55,6 +55,7 @@ def test_searches_with_a_token_go_on(client: FlaskClient, bearer: dict[str, str]
     assert client.post("/v1/search", json={"image_id": ids[0]}, headers=bearer).status_code == 200
 
 
+@pytest.mark.features
 def test_what_needs_the_state_says_when_to_try_again(client: FlaskClient, bearer: dict[str, str]) -> None:
     answer = client.get("/v1/cases", headers=bearer)
     assert "cbir:***@127.0.0.1" in problem(answer, 503)
@@ -74,6 +75,7 @@ def test_a_login_is_neither_made_nor_taken_for_ended(client: FlaskClient, bearer
         assert client.get(open_to_all).status_code == 200
 
 
+@pytest.mark.features
 @pytest.mark.parametrize(
     ("language", "heading"),
     [

@@ -25,10 +25,8 @@ from service.access.caller import set_rights
 from service.access.scopes import OpenTo
 from service.access.token_stores import Scope, TokenStore
 from service.features.annotate import study_files, study_plan
-from service.features.annotate.annotation_app import create_annotation_app
-from service.features.annotate.annotation_pages import ANNOTATION_RULES
-from service.features.annotate.annotation_state import AnnotationState
-from service.features.annotate.annotation_studies import EXTENSION
+from service.features.annotate.annotation_pages import ANNOTATION_RULES, create_annotation_app
+from service.features.annotate.annotation_studies import EXTENSION, AnnotationState
 from service.features.annotate.serve_command import serve_study
 from tests.cbir.images.synthetic_dicom import dicom_set, written
 from tests.service.conftest import cbir, problem

@@ -17,8 +17,7 @@ from cbir.errors import InvalidInput
 from cbir.store import Collection
 from cbir.store.base import stored_models
 from service.features.annotate import study_options, study_plan
-from service.features.annotate.annotation_app import create_annotation_app
-from service.features.annotate.annotation_pages import grade_keys, render_instructions
+from service.features.annotate.annotation_pages import create_annotation_app, grade_keys, render_instructions
 from service.features.annotate.annotation_studies import EXTENSION
 from service.features.annotate.study_options import parse_grades
 from tests.service.conftest import problem

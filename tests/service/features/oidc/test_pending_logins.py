@@ -1,12 +1,18 @@
-"""Logins at an identity provider that have begun: they belong to one browser and end after a while."""
+"""Logins at an identity provider: those begun belong to one browser and end; settings that cannot work."""
 
 import random
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cbir import settings
+from cbir.errors import InvalidInput
+from service.access.security import check_startup
 from service.features.oidc import oidc_client
 from service.features.oidc.oidc_client import PendingLogins
+from tests.service.identity_provider import GROUPS
 
 
 def test_others_end_no_login() -> None:
@@ -47,3 +53,23 @@ def test_the_cookie_fits_into_a_browser(first: int) -> None:
     cookie, login = PendingLogins(partial(bytes, 32)).begin(path)
     assert len(cookie) < 4000
     assert login.next == "/"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"oidc_issuer": "http://idp.example.org", "oidc_client_id": "x"}, "https"),
+        ({"oidc_issuer": "https://idp.example.org"}, "oidc_client_id"),
+        (
+            {
+                "oidc_issuer": "https://idp.example.org",
+                "oidc_client_id": "x",
+                "oidc_client_secret_file": Path("/none"),
+            },
+            "oidc_client_secret_file",
+        ),
+    ],
+)
+def test_settings_that_cannot_work(tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        check_startup(settings.load(state_folder=tmp_path, groups=GROUPS, **options))

@@ -18,7 +18,7 @@ from cbir.store.records.filter_conditions import DicomScope
 from cbir.system.threads import time_limit
 from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
-from service.client.messages import SimilarAnswer
+from service.features.similar.messages import SimilarAnswer
 from service.features.similar.similar import MAX_SLICES, SimilarRequest, find_similar
 from tests.service.conftest import cbir, command, copy_folder, made_once, problem, refusal
 

@@ -17,7 +17,7 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.position_bias import PositionBias, estimate_position_bias, group_shows
 from cbir.evaluation.runs import parse_methods
 from cbir.settings import Settings
-from service.features.usage.replay.replay import (
+from service.features.usage.replay import (
     NAMES,
     ReplayPlan,
     judged_measures,
@@ -25,7 +25,6 @@ from service.features.usage.replay.replay import (
     replay_log,
     weighted_clicks,
 )
-from service.features.usage.replay.replay_report import usage_by_method
 from service.features.usage.replay_log import (
     Click,
     LoggedQuery,
@@ -33,6 +32,7 @@ from service.features.usage.replay_log import (
     collect_queries,
     write_usage_csv,
 )
+from service.features.usage.replay_report import usage_by_method
 
 PROFILE = "hash"
 IMAGES = frozenset("abcdefghij") | {"q"}

@@ -1,7 +1,0 @@
-"""Export for FiftyOne."""
-
-from cbir.system.features import Feature
-
-FEATURE = Feature(
-    name="fiftyone",
-)

@@ -1,1 +1,0 @@
-"""`cbir evaluate replay`: searches of the usage log, again."""
