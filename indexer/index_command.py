@@ -18,8 +18,7 @@ from cbir.store.index.follow_index import follow_index
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from cbir.system.console import OutputFormat, echo
 from cbir.system.device import Device
-from cbir.system.lazy_commands import WholeSummaries
-from cbir.system.strict_command import StrictCommand
+from cbir.system.lazy_commands import StrictCommand, WholeSummaries
 from indexer.command_parts import (
     DONE,
     INTERRUPTED,

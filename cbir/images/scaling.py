@@ -1,4 +1,4 @@
-"""Parts and scaled copies of images, and encoding of pixels as PNG and JPEG."""
+"""Parts and scaled copies of images, windows of maps, and encoding of pixels as PNG and JPEG."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -94,3 +94,32 @@ def encode_image(pixels: Pixels, kind: str, options: Sequence[int] = ()) -> byte
     ordered = pixels if pixels.ndim == 2 else cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
     _, file = cv2.imencode(kind, ordered, options)
     return bytes(file)
+
+
+def window_means(height: int, width: int, grid: int, window: float) -> NDArray[np.float32]:
+    """Return weights that average a map over grid x grid evenly spaced windows.
+
+    Parameters
+    ----------
+    height, width : int
+        Of the map, in places.
+    grid : int
+        Windows per side, at least 1.
+    window : float
+        Length of a window as a share of the map's side, above 0 and at most 1.
+
+    Returns
+    -------
+    (grid * grid, height * width) float32
+        Each row is a window, from the top left: 1 / its places inside, 0 outside.
+    """
+    return np.kron(_windows(height, grid, window), _windows(width, grid, window))
+
+
+def _windows(side: int, grid: int, window: float) -> NDArray[np.float32]:
+    """Return weights (grid, side) of evenly spaced windows: 1 / length inside, 0 outside."""
+    length = max(1, round(side * window))
+    weights = np.zeros((grid, side), np.float32)
+    for row, start in enumerate(np.linspace(0, side - length, grid)):
+        weights[row, round(start) : round(start) + length] = 1 / length
+    return weights

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from cbir.images import Image, Region, check_region
 from cbir.images.bit_depth import shown_range
-from cbir.images.image import Windowing
-from cbir.images.scaled_values import ScaledValues
+from cbir.images.image import ScaledValues, Windowing
 from cbir.images.slice_order import SlicePlace
 
 

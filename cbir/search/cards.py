@@ -5,7 +5,7 @@ from threading import Lock
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from cbir.search.card_models import Card, SliceOfSeries
+from cbir.search.search_models import Card, SliceOfSeries
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.records.filter_conditions import DicomScope

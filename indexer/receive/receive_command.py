@@ -104,9 +104,8 @@ def receive(
     )
     _check_host(host, [*(allow or []), *loaded.dicom_peers])
     # After the check: these load pynetdicom.
-    from indexer.receive.network_options import load_network_options
     from indexer.receive.storage_commitment import StorageCommitment
-    from indexer.receive.storage_service import start_storage_service
+    from indexer.receive.storage_service import load_network_options, start_storage_service
 
     files = FILES + FILES_PER_ASSOCIATION * associations
     raise_file_limit(files, files)

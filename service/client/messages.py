@@ -6,8 +6,7 @@ from cbir.learn.grade import Grade as Grade
 from cbir.learn.grade import GradedNeighbour as GradedNeighbour
 from cbir.search import Answer, Hit, Links, RerankFacts
 from cbir.search import example_values as example
-from cbir.search.card_models import Card
-from cbir.search.search_models import LabelsLeftOut
+from cbir.search.search_models import Card, LabelsLeftOut
 from service.client.collection_messages import ChangePage as ChangePage
 from service.client.collection_messages import ChangeRecord as ChangeRecord
 from service.client.collection_messages import CollectionInfo as CollectionInfo

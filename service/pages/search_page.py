@@ -6,7 +6,7 @@ import numpy as np
 from flask import Blueprint
 
 from cbir import rerank
-from cbir.rerank.parameters import PAPER, PRESET
+from cbir.rerank.reranker import PAPER, PRESET
 from cbir.rerank.several_examples import takes_several_examples
 from cbir.search import MAX_TEXT, Searcher, can_search_by_text
 from cbir.settings import Settings

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from cbir.descriptors.encoders import Encoder
 from cbir.descriptors.encoders.encoder_files import EncoderInput
 from cbir.descriptors.encoders.encoder_network import Prepared
-from cbir.descriptors.networks.window_means import window_means
 from cbir.errors import InvalidInput
+from cbir.images.scaling import window_means
 
 MOST_CELLS = 16  # a side; finer maps are averaged, since all pairs of cells are compared
 FLAT, FULL = 2.0, 6.0  # grey levels: cells whose pixels deviate less show nothing, and count wholly

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import euclidean_distances
 
 from cbir.errors import InvalidInput
-from cbir.learn.models.linear.ranking_estimator import FeatureRanker
+from cbir.learn.models.ranking_estimator import FeatureRanker
 from cbir.system.threads import checkpoint
 
 Floats = NDArray[np.float64]
@@ -196,7 +196,7 @@ class KernelRanker(FeatureRanker):
     kernel : str
         "linear", as in the paper; "rbf", exp(-|x - y|^2 / d) at 300 of the images (Nystroem's approximation: Williams
         & Seeger 2001); "auto", linear or RBF on principal components, with width and ridge tuned on left-out groups
-        (`cbir.learn.models.linear.kernel_ranker`).
+        (`cbir.learn.models.kernel_ranker`).
     tuning : (float, float), optional
         Width and ridge for "auto", instead of tuned ones.
     tuning_ : (float, float)

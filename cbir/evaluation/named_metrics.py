@@ -12,9 +12,9 @@ from ir_measures.measures.base import MeanAgg
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics import rank_metrics
-from cbir.evaluation.metrics.rank_metrics import capped_precision, interpolated_precision
+from cbir.evaluation import rank_metrics
 from cbir.evaluation.qrels import JudgedBlock, Qrels, RunMatrix, judged_blocks
+from cbir.evaluation.rank_metrics import capped_precision, interpolated_precision
 
 __all__ = ["Metric", "check_metric_gains", "compute_metrics", "parse_metrics"]
 
