@@ -19,7 +19,8 @@ from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from cbir.system.console import OutputFormat, echo
 from cbir.system.device import Device
 from cbir.system.lazy_commands import StrictCommand, WholeSummaries
-from indexer.command_parts import (
+from indexer.dicomweb.crawl_command import crawl_dicomweb
+from indexer.index_progress import (
     DONE,
     INTERRUPTED,
     SOME_REFUSED,
@@ -29,7 +30,6 @@ from indexer.command_parts import (
     print_speed,
     refusal_report,
 )
-from indexer.dicomweb.crawl_command import crawl_dicomweb
 
 if TYPE_CHECKING:
     from indexer.index_progress import IndexSummary

@@ -13,7 +13,7 @@ from cbir.store.collection_address import address_or_folder, collection_folder
 from cbir.store.index.follow_index import follow_index
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from cbir.system.console import OutputFormat, Printed, StageBars, print_json
-from indexer.command_parts import DONE, INTERRUPTED, SOME_REFUSED, print_counts, print_speed, refusal_report
+from indexer.index_progress import DONE, INTERRUPTED, SOME_REFUSED, print_counts, print_speed, refusal_report
 
 if TYPE_CHECKING:
     from indexer.redescribe_run import RedescribeSummary, ShowProgress

@@ -3,8 +3,8 @@
 import base64
 from typing import Any
 
+from cbir.images.scaling import FramePixels
 from cbir.ingest.decoder_tasks import RenderedImage
-from cbir.ingest.frame_pixels import FramePixels
 from cbir.search.picture_facts import (
     EncodedPicture,
     EncodedPixels,

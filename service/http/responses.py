@@ -7,8 +7,8 @@ from typing import Protocol, TypeVar
 
 from flask import Flask, Response, request
 
+from cbir.images.scaling import FramePixels
 from cbir.ingest.decoder_tasks import RenderedImage
-from cbir.ingest.frame_pixels import FramePixels
 from cbir.search import Answer
 from service.http.encoded_pictures import pixel_facts
 from service.http.problems import ChangedMeanwhile

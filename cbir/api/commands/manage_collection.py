@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from cbir.api.commands.build_index import build_index
 from cbir.api.commands.change_collection import (
+    build_index,
     copy_whole_collection,
     delete_from_collection,
     erase_patient,

@@ -8,7 +8,7 @@ import pytest
 
 from cbir.errors import InvalidInput
 from cbir.images.slice_order import CYCLE, DAY, SlicePlace
-from cbir.search.cards import CardWriter
+from cbir.search.hit_selection import CardWriter
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base.reserved_labels import SLICE_PLACE
