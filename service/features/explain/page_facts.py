@@ -3,7 +3,7 @@
 from typing import Any
 
 from cbir.search import Searcher
-from cbir.search.regions.explanation import explanation_kind
+from cbir.search.explanation import explanation_kind
 from cbir.settings import Settings
 
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cbir.descriptors.encoders.encoder_files import EncoderOutput
-from cbir.ingest.checks.collection_check import (
+from cbir.ingest.collection_check import (
     LEAST_DIFFERENCE,
     LEAST_FAMILIAR,
     NEIGHBOURS,

@@ -6,7 +6,7 @@ import pytest
 from cbir.descriptors.encoders import Encoder
 from cbir.descriptors.encoders.encoder_files import EncoderCard, EncoderInput, EncoderOutput, write_network
 from cbir.images import Image
-from cbir.search.regions.feature_cells import (
+from cbir.search.feature_cells import (
     WHOLE,
     best_match_maps,
     cells_by_scale,

@@ -7,7 +7,7 @@ from cbir.descriptors.encoders import Encoder
 from cbir.descriptors.encoders.encoder_files import EncoderCard, EncoderInput, EncoderOutput, write_network
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.search.regions.feature_cells import feature_cells
+from cbir.search.feature_cells import feature_cells
 from tests.cbir.descriptors.encoders import onnx_models
 
 
@@ -46,7 +46,7 @@ def test_cells_are_the_places_of_the_map(encoder):
 def test_finer_maps_are_averaged(encoder, monkeypatch):
     image = Image(np.random.default_rng(0).integers(0, 256, (16, 16), np.uint8))
     fine = describe(encoder, image)
-    monkeypatch.setattr("cbir.search.regions.feature_cells.MOST_CELLS", 2)
+    monkeypatch.setattr("cbir.search.feature_cells.MOST_CELLS", 2)
     coarse = describe(encoder, image)
     for row, column in np.ndindex(2, 2):
         block = fine.values[2 * row : 2 * row + 2, 2 * column : 2 * column + 2]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cbir.search.regions.feature_cells import FeatureCells, cosines, match_maps
+from cbir.search.feature_cells import FeatureCells, cosines, match_maps
 
 
 def random_cells(rows, columns, channels=5, seed=0, texture=None):

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cbir.images import Image
-from cbir.ingest.checks.pixel_checks import check_pixels, has_foreign_rows, has_noisy_run, has_stepped_band
+from cbir.ingest.pixel_checks import check_pixels, has_foreign_rows, has_noisy_run, has_stepped_band
 
 RNG = np.random.default_rng(0)
 NOISE = RNG.integers(0, 256, (120, 100)).astype(np.uint8)

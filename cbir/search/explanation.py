@@ -10,7 +10,7 @@ from cbir.descriptors.encoders import Encoder
 from cbir.descriptors.network_descriptors import JOIN, encoder_of
 from cbir.errors import InvalidInput
 from cbir.images.scaling import check_region
-from cbir.search.regions.feature_cells import Area, Floats, MatchMaps
+from cbir.search.feature_cells import Area, Floats, MatchMaps
 from cbir.store.base.normalisation import Statistics, part_bounds
 from cbir.store.base.profile import Profile
 

@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cbir.search.regions.feature_cells import FeatureCells
-from cbir.search.regions.region_cells import (
+from cbir.search.feature_cells import FeatureCells
+from cbir.search.region_cells import (
     ASIDE,
     FEW,
     LARGEST,

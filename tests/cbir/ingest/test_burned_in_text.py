@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cbir.evaluation.datasets.phantoms import draw_phantom
-from cbir.ingest.checks.burned_in_text import find_burned_in_text, find_text_lines, looks_personal
+from cbir.ingest.burned_in_text import find_burned_in_text, find_text_lines, looks_personal
 
 
 def picture(words: str, ink: int = 255, paper: int = 20, size: int = 256) -> NDArray[np.uint8]:

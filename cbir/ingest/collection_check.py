@@ -18,7 +18,7 @@ from cbir.errors import NotFound
 from cbir.gallery.knn import compare_all
 from cbir.gallery.knn_graph import OTHERS, NearestDistances, nearest_of
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
-from cbir.ingest.checks.pixel_checks import findings_of, with_findings
+from cbir.ingest.pixel_checks import findings_of, with_findings
 from cbir.store import Collection
 from cbir.store.records.records import Entry, Record
 from cbir.system.threads import OneBlasThread

@@ -20,8 +20,8 @@ from cbir.gallery.gallery import top_k
 from cbir.gallery.vector_blocks import Rows
 from cbir.rerank.ranked import Box, Ranked
 from cbir.rerank.simple_rerankers import NoReranking
-from cbir.search.regions.explanation import explaining_encoder
-from cbir.search.regions.feature_cells import WHOLE, Area, FeatureCells, Floats, cells_in, feature_cells
+from cbir.search.explanation import explaining_encoder
+from cbir.search.feature_cells import WHOLE, Area, FeatureCells, Floats, cells_in, feature_cells
 from cbir.search.search_options import Request
 from cbir.store import Collection
 from cbir.store.base.profile import Profile

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cbir.images import Image
-from cbir.ingest.checks.pixel_checks import (
+from cbir.ingest.pixel_checks import (
     check_pixels,
     findings_of,
     has_constant_band,

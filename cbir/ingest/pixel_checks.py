@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cbir.images import Image
 from cbir.images.image import row_blocks
-from cbir.ingest.checks.burned_in_text import find_burned_in_text
+from cbir.ingest.burned_in_text import find_burned_in_text
 from cbir.store.records.records import FINDINGS_LABEL, Record
 
 FINDINGS = {

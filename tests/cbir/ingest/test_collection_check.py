@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from cbir.gallery.vector_blocks import Floats, Rows
-from cbir.ingest.checks import collection_check
-from cbir.ingest.checks.collection_check import CollectionCheck, patient_numbers
-from cbir.ingest.checks.pixel_checks import findings_of
+from cbir.ingest import collection_check
+from cbir.ingest.collection_check import CollectionCheck, patient_numbers
 from cbir.ingest.description import DescribedFile
 from cbir.ingest.intake_check import IntakeCheck
+from cbir.ingest.pixel_checks import findings_of
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.records.records import Record

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import InvalidInput
-from cbir.ingest import intake_check
-from cbir.ingest.checks import burned_in_text
+from cbir.ingest import burned_in_text, intake_check
 from cbir.ingest.intake_check import require_packages
 from cbir.system.remedies import install_command
 

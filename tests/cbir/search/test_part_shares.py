@@ -6,7 +6,7 @@ import pytest
 from cbir import descriptors
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.search.regions.explanation import explain_parts, explaining_encoder, region_area
+from cbir.search.explanation import explain_parts, explaining_encoder, region_area
 from cbir.store.base import profile as profiles
 from cbir.store.base.normalisation import fit_statistics
 
