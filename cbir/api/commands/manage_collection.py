@@ -181,7 +181,7 @@ def compact(
     ] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
-    """Rebuild the derived index without deleted images, and free unused space."""
+    """Rebuild the snapshot without deleted images, and free unused space."""
     from cbir.store import Collection
 
     with Collection(collection) as opened:

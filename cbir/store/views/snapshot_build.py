@@ -71,7 +71,7 @@ def has_no_snapshot(connection: Connection) -> bool:
     return connection.scalar(beyond) is not None
 
 
-def index_is_stale(folder: Path, database: Database) -> bool:
+def snapshot_is_stale(folder: Path, database: Database) -> bool:
     """Return True if there is no snapshot, or too much has changed since it was written.
 
     Where a vector index stands for it: if there is one all the same, or if there are no statistics.
@@ -123,13 +123,13 @@ def snapshot_is_due(folder: Path, database: Database) -> bool:
     with database.connect() as connection:
         if metadata.find_value(connection, "statistics") is None:
             return False  # the end of the first indexing run fits them
-    return index_is_stale(folder, database)
+    return snapshot_is_stale(folder, database)
 
 
-def rebuild_index(
+def rebuild_snapshot(
     folder: Path, database: Database, refit: bool = False, adopted: AdoptedStatistics | None = None
 ) -> None:
-    """Write the derived index from the database and switch to it; the caller holds the lock of the files.
+    """Write the snapshot from the database and switch to it; the caller holds the lock of the files.
 
     Raises CollectionDamaged, before it changes anything, if rows do not match their checksums, or the vectors not the
     present snapshot: damage must not spread to the only sound copies.
@@ -171,7 +171,7 @@ def _rebuild(folder: Path, database: Database, refit: bool, adopted: AdoptedStat
             statistics, flat, matrix, numbers = normalise(folder, connection, profile, statistics, count)
     if statistics is None:
         # Nothing to fit statistics to, and old ones must not outlive the images.
-        return _drop_index(folder, database)
+        return _drop_derived(folder, database)
     snapshot_folder = folder / "snapshots"
     snapshot_folder.mkdir(mode=folder_mode(folder), exist_ok=True)
     name = f"{generation}-{secrets.token_hex(4)}.index" if shared else f"{generation}.index"
@@ -319,7 +319,7 @@ def _project(
     return statistics, flat, matrix, numbers
 
 
-def _drop_index(folder: Path, database: Database) -> bool:
+def _drop_derived(folder: Path, database: Database) -> bool:
     """Delete statistics and snapshots: those of an emptied collection would reveal its images.
 
     Returns False if it is no longer empty.
