@@ -11,6 +11,9 @@ FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif
 LINE = "#7c8591"
 BLUE, GREEN, AMBER, RED, GREY = "#cfe0fb", "#cdebd3", "#fbe6bd", "#f7d0cd", "#e3e6ea"
 INK = "#1c2530"
+FOLDER = ROOT / "docs" / "pictures"
+NEIGHBOURS, STEPS, DAMPING = 4, 60, 0.95
+NEAREST = 26  # images of the query's kind, and answers that are shown
 
 
 class Drawing:
@@ -72,11 +75,6 @@ class Drawing:
                 "",
             ]
         )
-
-
-FOLDER = ROOT / "docs" / "pictures"
-NEIGHBOURS, STEPS, DAMPING = 4, 60, 0.95
-NEAREST = 26  # images of the query's kind, and answers that are shown
 
 
 def draw_path() -> Drawing:

@@ -15,6 +15,33 @@ from cbir.settings import Settings
 from cbir.system.lazy_commands import SearchCommand, all_options, load_command, name_values
 from docs_site.source_pages import ROOT
 
+COMMANDS_HEAD = """# Commands
+
+Written from the program itself: the same as `cbir COMMAND --help-all`, where `--help` of a command with many options
+shows the frequent ones. Exit codes: 0 for success, 1 where a check has
+found something, 2 for wrong input, 3 where some files could not be used.
+"""
+SETTINGS_HEAD = """# Settings
+
+A setting comes from, in order of precedence: an option of the command line, an environment variable `CBIR_NAME`,
+the file `cbir.toml` in the working directory (or the file that `CBIR_CONFIG` names), its default. `cbir admin config`
+prints the values in force and where each comes from. Lists are TOML lists in the file, and separated by commas in the
+environment.
+
+```toml
+port = 9000
+burned_in = "refuse"
+index_roots = ["/archive"]
+```
+"""
+HTTP_HEAD = """# HTTP API
+
+Written from [openapi.json](../openapi.json), which a running service has at `/openapi.json`; its page `/docs` has
+forms to try the operations. Errors are [problem details](../errors.md). Where tokens are required, an operation needs
+a [token](../access.md#tokens) with its scope.
+"""
+SUCCESS = ("200", "201", "202", "204", "304")
+
 
 def escape_cell(text: str) -> str:
     """Escape what would end a cell of a table or become HTML."""
@@ -30,14 +57,6 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[s
     """Return the lines of a table; cells are Markdown."""
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
     return ["", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *lines, ""] if lines else [""]
-
-
-COMMANDS_HEAD = """# Commands
-
-Written from the program itself: the same as `cbir COMMAND --help-all`, where `--help` of a command with many options
-shows the frequent ones. Exit codes: 0 for success, 1 where a check has
-found something, 2 for wrong input, 3 where some files could not be used.
-"""
 
 
 def walk_commands() -> Iterator[tuple[str, Any, Any]]:
@@ -87,21 +106,6 @@ def command_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-SETTINGS_HEAD = """# Settings
-
-A setting comes from, in order of precedence: an option of the command line, an environment variable `CBIR_NAME`,
-the file `cbir.toml` in the working directory (or the file that `CBIR_CONFIG` names), its default. `cbir admin config`
-prints the values in force and where each comes from. Lists are TOML lists in the file, and separated by commas in the
-environment.
-
-```toml
-port = 9000
-burned_in = "refuse"
-index_roots = ["/archive"]
-```
-"""
-
-
 def setting_kind(annotation: Any) -> str:
     """Return the type of a setting in words."""
     if get_origin(annotation) is Literal:
@@ -140,15 +144,6 @@ def settings_page() -> str:
         for name, field in Settings.model_fields.items()
     ]
     return SETTINGS_HEAD + "\n".join(markdown_table(("setting", "type", "default", "meaning"), rows)) + "\n"
-
-
-HTTP_HEAD = """# HTTP API
-
-Written from [openapi.json](../openapi.json), which a running service has at `/openapi.json`; its page `/docs` has
-forms to try the operations. Errors are [problem details](../errors.md). Where tokens are required, an operation needs
-a [token](../access.md#tokens) with its scope.
-"""
-SUCCESS = ("200", "201", "202", "204", "304")
 
 
 def schema_kind(schema: dict[str, Any]) -> str:

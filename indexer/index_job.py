@@ -22,6 +22,10 @@ from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
 
 Source = str | os.PathLike[str]
+ORPHAN_SECONDS = 5.0  # for a job whose watching process has ended to end in order
+CHECK_SECONDS = 1.0  # between two looks at the clock, which may have gone on while the machine slept
+LEASE_ENDED = 75  # exit code
+INTERRUPTED = "interrupted"
 
 
 def index_images(
@@ -72,12 +76,6 @@ def index_images(
     )
     report: ProgressReport = ShownProgress() if progress else NoProgress()
     return run_request(request, report, lambda path, reason: None)
-
-
-ORPHAN_SECONDS = 5.0  # for a job whose watching process has ended to end in order
-CHECK_SECONDS = 1.0  # between two looks at the clock, which may have gone on while the machine slept
-LEASE_ENDED = 75  # exit code
-INTERRUPTED = "interrupted"
 
 
 class Summary(Protocol):

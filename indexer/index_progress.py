@@ -23,6 +23,38 @@ NAMING_FILES = (
     "examples",
     "conflict_examples",
 )  # parts of a summary with paths, which may be names of patients
+ReportRefusal = Callable[[str, str], None]
+REPORT_SECONDS = 0.2  # between reports
+FramesOption = Annotated[
+    str, typer.Option(help="Frames of multi-frame instances to add: all, middle, or every:N.", hidden=True)
+]
+BurnedInOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--burned-in/--no-burned-in",
+        help="Add images that declare burned-in text. [default: setting burned_in]",
+        show_default=False,
+    ),
+]
+SecondaryCapturesOption = Annotated[
+    bool, typer.Option(help="Add captures of screens and films.", hidden=True)
+]
+StudyDatesOption = Annotated[
+    str,
+    typer.Option(help="Study dates: drop, or shift (store as a label, shifted per patient).", hidden=True),
+]
+JobsOption = Annotated[int | None, typer.Option(min=1, help="Processes. [default: number of cores]")]
+ProfileOption = Annotated[str | None, typer.Option(help="Profile of a new collection, as for cbir index.")]
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Describe on a Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT; --jobs is per node then.",
+    ),
+]
+FETCHES_A_PROCESS = 2
+FORMS = re.compile(r"<([^<|>]*)\|([^<|>]*)>")
+DONE, DIFFERENT, SOME_REFUSED, INTERRUPTED = 0, 1, 3, 130  # DIFFERENT: from the archive, and not applied
 
 
 @dataclass
@@ -60,9 +92,6 @@ class IndexSummary:
     describing_seconds: float = 0.0
 
 
-ReportRefusal = Callable[[str, str], None]
-
-
 class ProgressReport(Protocol):
     """Receives the progress of a run, in a context. total: number of files, None until they are counted."""
 
@@ -83,9 +112,6 @@ class ProgressReport(Protocol):
     def show_stage(self, stage: str, done: int, total: int) -> None:
         """Take the steps `done` of a `stage` that comes when all files are, and their `total`."""
         ...
-
-
-REPORT_SECONDS = 0.2  # between reports
 
 
 @dataclass(frozen=True)
@@ -194,43 +220,9 @@ def _print_line(progress: JobProgress) -> None:
     print(json.dumps(asdict(progress)), file=sys.stderr, flush=True)
 
 
-FramesOption = Annotated[
-    str, typer.Option(help="Frames of multi-frame instances to add: all, middle, or every:N.", hidden=True)
-]
-BurnedInOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--burned-in/--no-burned-in",
-        help="Add images that declare burned-in text. [default: setting burned_in]",
-        show_default=False,
-    ),
-]
-SecondaryCapturesOption = Annotated[
-    bool, typer.Option(help="Add captures of screens and films.", hidden=True)
-]
-StudyDatesOption = Annotated[
-    str,
-    typer.Option(help="Study dates: drop, or shift (store as a label, shifted per patient).", hidden=True),
-]
-JobsOption = Annotated[int | None, typer.Option(min=1, help="Processes. [default: number of cores]")]
-ProfileOption = Annotated[str | None, typer.Option(help="Profile of a new collection, as for cbir index.")]
-
-
 def accepts_burned_in(option: bool | None, settings: Settings) -> bool:
     """Return whether to add images that declare burned-in text: as the option says, else the setting."""
     return settings.burned_in == "accept" if option is None else option
-
-
-RayOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Describe on a Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT; --jobs is per node then.",
-    ),
-]
-FETCHES_A_PROCESS = 2
-FORMS = re.compile(r"<([^<|>]*)\|([^<|>]*)>")
-DONE, DIFFERENT, SOME_REFUSED, INTERRUPTED = 0, 1, 3, 130  # DIFFERENT: from the archive, and not applied
 
 
 @contextmanager

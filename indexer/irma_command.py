@@ -36,6 +36,7 @@ SUFFIXES = {".png", ".csv", ".txt"}
 MAX_MEMBERS = 100_000
 MAX_MEMBER_BYTES = 64 * 2**20
 MAX_TOTAL_BYTES = 16 * 2**30
+Progress = Callable[[str, int, int], None]
 
 
 def extract_release(
@@ -128,9 +129,6 @@ def _check_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise StorageFull(f"{folder} needs {needed} bytes for the release, and {free} are free")
-
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

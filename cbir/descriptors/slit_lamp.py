@@ -42,6 +42,13 @@ WITHIN = (
 MIDDLE = (0.32, 0.55)  # where the sulcus may be
 INNER = 0.25  # share of a part at either end that belongs to its slope
 DARKEST = 1e-3
+SIDE = 1024  # longest side in pixels
+OUTLINE, AXIS, POLE = (0, 255, 128), (255, 255, 0), (255, 0, 255)
+FOLDS = 5  # of the images that measure what a model finds in new ones
+SMALLEST = 2 * LEAST  # images, so that each fold learns from enough
+# The limit of the misfit is a multiple of this quantile of left-out images, so that a failed search among them does
+# not raise it: bench/results/grading.md. It is at least that of normally distributed profiles, of 2 HALF values.
+QUANTILE, FACTOR = 0.95, 8.0
 
 
 def measure_lens(pixels: NDArray[np.uint8], contour: Floats) -> Floats:
@@ -118,10 +125,6 @@ def _reflex(pixels: NDArray[np.uint8], anterior: Floats, posterior: Floats) -> t
     return hue, float(hsv[:, 1].mean()), float(hsv[:, 2].mean())
 
 
-SIDE = 1024  # longest side in pixels
-OUTLINE, AXIS, POLE = (0, 255, 128), (255, 255, 0), (255, 0, 255)
-
-
 def draw_outline(pixels: NDArray[np.uint8], contour: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Draw a contour (L, 2), the visual axis, the anterior pole and the reflex that is measured on an RGB image."""
     picture = shrink(pixels, SIDE).copy()
@@ -141,14 +144,6 @@ def draw_outline(pixels: NDArray[np.uint8], contour: NDArray[np.float64]) -> NDA
 def _fixed(points: NDArray[np.float64]) -> NDArray[np.int32]:
     """Return coordinates in sixteenths of a pixel, for drawing; far outside, they are clipped."""
     return np.rint(np.clip(points, -1e6, 1e6) * 16).astype(np.int32)
-
-
-FOLDS = 5  # of the images that measure what a model finds in new ones
-SMALLEST = 2 * LEAST  # images, so that each fold learns from enough
-
-# The limit of the misfit is a multiple of this quantile of left-out images, so that a failed search among them does
-# not raise it: bench/results/grading.md. It is at least that of normally distributed profiles, of 2 HALF values.
-QUANTILE, FACTOR = 0.95, 8.0
 
 
 class LensFinder(NamedTuple):

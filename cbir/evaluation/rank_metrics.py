@@ -9,6 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from cbir.errors import InvalidInput
 from cbir.evaluation.qrels import JudgedBlock
 
+ROUNDING = 1e-9  # 0.28 of 25 relevant images are 7, though 0.28 * 25 > 7 in floating point
+PENALTY = 1.25  # rank, in K, of a relevant image that is not among the first K
+BLOCK = 256  # queries
+
 
 def average_precision(
     hits: NDArray[np.bool_], relevant: NDArray[np.int64] | None = None
@@ -35,9 +39,6 @@ def capped_precision(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
     return np.asarray((judged.hits & counted).sum(axis=1) / counts)
 
 
-ROUNDING = 1e-9  # 0.28 of 25 relevant images are 7, though 0.28 * 25 > 7 in floating point
-
-
 def interpolated_precision(judged: JudgedBlock, recalls: Sequence[float]) -> NDArray[np.float64]:
     """Return the largest precision (q, r) at any rank whose recall is at least each of `recalls`, in [0, 1].
 
@@ -53,9 +54,6 @@ def interpolated_precision(judged: JudgedBlock, recalls: Sequence[float]) -> NDA
             best_from = np.append(np.maximum.accumulate(precisions[::-1])[::-1], 0.0)
             interpolated[query] = best_from[np.clip(needed[query] - 1, 0, len(ranks))]
     return interpolated
-
-
-PENALTY = 1.25  # rank, in K, of a relevant image that is not among the first K
 
 
 def nmrr_depth(relevant: NDArray[np.int64], most_relevant: int | None = None) -> NDArray[np.int64]:
@@ -126,9 +124,6 @@ def knn_error(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
     winner = votes.argmax(axis=1)[:, None]  # the first, hence nearest, of those with the most votes
     answered = np.take_along_axis(judged.classes, winner, axis=1)[:, 0]
     return np.asarray(answered != judged.query_classes, np.float64)
-
-
-BLOCK = 256  # queries
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ STRATA = 10
 RESAMPLES = 10_000
 BATCH = 250  # resamples at a time
 Floats = NDArray[np.float64]
+CONFIDENCE = 0.9  # of the bound on the number of false selections
+ROUNDING = 1e-9  # relative: a rate such as 0.3 is not exact, and p-values often equal their thresholds
 
 
 def group_folds(
@@ -183,10 +185,6 @@ def randomisation_test(differences: Floats, *, resamples: int = RESAMPLES, seed:
 def _batches(total: int) -> Iterator[int]:
     for start in range(0, total, BATCH):
         yield min(BATCH, total - start)
-
-
-CONFIDENCE = 0.9  # of the bound on the number of false selections
-ROUNDING = 1e-9  # relative: a rate such as 0.3 is not exact, and p-values often equal their thresholds
 
 
 class ConformalSelection(NamedTuple):

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LEVELS = 2**16 - 1
 SMALL: tuple[type[np.integer], ...] = (np.uint8, np.int16, np.uint16)
 TOLERANCE = 1e-6  # of the range: values that far from a line are on it
+_on_frame: ContextVar[Callable[[int], None] | None] = ContextVar("on_frame", default=None)
+BLOCK_PIXELS = 2**20
+Window = tuple[float, float]  # center and width, or lowest and highest value
 
 
 class ScaledValues(NamedTuple):
@@ -66,9 +69,6 @@ def line_through(values: NDArray[np.float64]) -> tuple[float, float] | None:
     apart = np.abs(values[0] + slope * np.arange(len(values)) - values).max()
     on_line = slope != 0 and apart <= TOLERANCE * abs(float(values[-1] - values[0]))
     return (round(slope, 12) or slope, float(values[0])) if on_line else None
-
-
-_on_frame: ContextVar[Callable[[int], None] | None] = ContextVar("on_frame", default=None)
 
 
 @contextmanager
@@ -138,11 +138,6 @@ class Limits:
             raise UnreadableImage("declares no frames; export it again")
         if frames > self.frames:
             raise UnreadableImage(f"has {frames} frames; at most {self.frames} are read; split it")
-
-
-BLOCK_PIXELS = 2**20
-
-Window = tuple[float, float]  # center and width, or lowest and highest value
 
 
 def row_blocks(height: int, width: int) -> Iterator[slice]:

@@ -13,6 +13,8 @@ from cbir.images.image import Image, ScaledValues, Windowing
 from cbir.images.slice_order import SlicePlace
 
 Region = tuple[int, int, int, int]
+SIDE = 256  # longest side in pixels
+JPEG_QUALITY = 88
 
 
 def crop(image: Image, region: Region) -> Image:
@@ -53,11 +55,6 @@ def pad_resize(image: Image, side: int) -> NDArray[np.uint8]:
     top, left = (side - height) // 2, (side - width) // 2
     padded[top : top + height, left : left + width] = small
     return padded
-
-
-SIDE = 256  # longest side in pixels
-
-JPEG_QUALITY = 88
 
 
 def make_thumbnail(image: Image) -> bytes:

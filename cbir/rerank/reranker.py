@@ -21,6 +21,9 @@ PRESET, PAPER = (
     "paper",
 )  # preset=paper: the values of the method's paper, whatever a profile has tuned
 MOST_QUOTED = 40  # characters of a wrong value that a message quotes
+Grid = Mapping[str, tuple[float, ...]]  # values to try of each parameter
+TIE = 1e-8  # weight of the previous score, which breaks ties; below the resolution of float32
+POSITIVES = (3, 6, 9, 12, 15)  # values of P to try: images taken as relevant (Huang et al. 2012, figure 4)
 
 
 @dataclass(frozen=True)
@@ -159,12 +162,6 @@ def _finite(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
-
-
-Grid = Mapping[str, tuple[float, ...]]  # values to try of each parameter
-
-TIE = 1e-8  # weight of the previous score, which breaks ties; below the resolution of float32
-POSITIVES = (3, 6, 9, 12, 15)  # values of P to try: images taken as relevant (Huang et al. 2012, figure 4)
 
 
 @dataclass(frozen=True, eq=False)

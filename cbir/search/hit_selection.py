@@ -28,6 +28,12 @@ SeriesFacts = dict[tuple[str, str], dict[str, SliceFacts]]  # of the images of e
 # the series of each collection that are in order, at one generation
 _ordered_by_collection: WeakKeyDictionary[Collection, tuple[int, SeriesFacts]] = WeakKeyDictionary()
 _lock = Lock()
+DEPTH = 200  # images ranked at first, at least, where not every one of the best becomes a hit
+GROWTH = 10  # of the depth, as long as hits are missing
+Rank = Callable[[int], Ranked]
+ReadGroups = Callable[[Sequence[int]], Mapping[int, str]]
+# The images that become hits, and with groups the group of each of them, and facts about the grouping
+Selected = tuple[Ranked, list[HitGroup] | None, Grouping | None]
 
 
 class Carded(Protocol):
@@ -124,15 +130,6 @@ def _keep(
         if len(ordered) > MOST_SERIES:
             del ordered[next(iter(ordered))]
     return facts
-
-
-DEPTH = 200  # images ranked at first, at least, where not every one of the best becomes a hit
-GROWTH = 10  # of the depth, as long as hits are missing
-
-Rank = Callable[[int], Ranked]
-ReadGroups = Callable[[Sequence[int]], Mapping[int, str]]
-# The images that become hits, and with groups the group of each of them, and facts about the grouping
-Selected = tuple[Ranked, list[HitGroup] | None, Grouping | None]
 
 
 def select_images(rank: Rank, request: Request, read_groups: ReadGroups) -> Selected:

@@ -39,6 +39,9 @@ ASIDE = 0.05  # that the cosine of a neighbour counts less
 FEW = 8  # cells of a region by which candidates are found
 BLOCK = 256  # images compared at a time
 Places = NDArray[np.int64]
+CANDIDATES = 1000  # images best by a few cells of the region, which are compared by all of them
+MOST_IMAGES = 100_000  # compared by their cells; of more, those nearest to the whole query are
+NOT_RERANKED = "A region is searched for anywhere by its cells alone; the answer is not re-ranked."
 
 
 def region_encoder(profile: Profile) -> Encoder:
@@ -216,12 +219,6 @@ def _best_neighbours(cosines: Floats) -> Floats:
     np.maximum(wide[..., :-1], best[..., 1:], out=wide[..., :-1])
     wide -= ASIDE
     return np.maximum(cosines, wide, out=wide)
-
-
-CANDIDATES = 1000  # images best by a few cells of the region, which are compared by all of them
-MOST_IMAGES = 100_000  # compared by their cells; of more, those nearest to the whole query are
-
-NOT_RERANKED = "A region is searched for anywhere by its cells alone; the answer is not re-ranked."
 
 
 @dataclass(frozen=True, eq=False)

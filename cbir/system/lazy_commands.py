@@ -44,6 +44,12 @@ WORDS = {
     "file": "FILE",
     "directory": "FOLDER",
 }
+PANELS = ("Search", "Data", "Quality", "Learn", "Service")
+OTHERS = "Others"
+COMMANDS = "cbir.commands"
+KINDS_OF_SEARCH = "cbir.commands.search"
+OLD = "cbir.old_commands"
+SUMMARY = 1000  # characters of a summary, which are never reached
 
 
 class StrictCommand(typer.core.TyperCommand):
@@ -142,19 +148,6 @@ def command_words(ctx: Any) -> str:
         words.insert(0, ctx.info_name)
         ctx = ctx.parent
     return " ".join(words)
-
-
-PANELS = ("Search", "Data", "Quality", "Learn", "Service")
-
-OTHERS = "Others"
-
-COMMANDS = "cbir.commands"
-
-KINDS_OF_SEARCH = "cbir.commands.search"
-
-OLD = "cbir.old_commands"
-
-SUMMARY = 1000  # characters of a summary, which are never reached
 
 
 class WholeSummaries(typer.core.TyperGroup):

@@ -18,6 +18,14 @@ from cbir.errors import InvalidInput
 
 # VR AE (PS3.5, 6.2): 16 characters, no backslash
 AE_TITLE = re.compile(r"[!-\[\]-~]([ -\[\]-~]{0,14}[!-\[\]-~])?")
+PDU_BYTES = 2**18  # maximum length that peers are asked to keep to (PS3.8, D.1)
+MAX_PDU_BYTES = 2 * PDU_BYTES
+PDU_SECONDS = 60.0
+READ_BYTES = 2**16
+MAX_PENDING, MAX_PENDING_PER_ADDRESS = 64, 16
+SLOT_SECONDS = 1.0  # to wait for an association that is about to end
+MAX_WAITING = 32
+IDLE_SECONDS = 5.0  # after which an association gives way to a new one, if all are taken
 
 
 @dataclass(frozen=True)
@@ -119,12 +127,6 @@ def _is_in(address: str, network: IPv4Network | IPv6Network | None) -> bool:
     return network is None or parsed in network
 
 
-PDU_BYTES = 2**18  # maximum length that peers are asked to keep to (PS3.8, D.1)
-MAX_PDU_BYTES = 2 * PDU_BYTES
-PDU_SECONDS = 60.0
-READ_BYTES = 2**16
-
-
 class BoundedSocket(AssociationSocket):
     """Connection that ends with a PDU that is too large or too slow, or an object above `max_bytes`."""
 
@@ -167,12 +169,6 @@ class BoundedSocket(AssociationSocket):
         if self.socket is not None:
             self.socket.settimeout(PDU_SECONDS)  # for sending
         return buffer
-
-
-MAX_PENDING, MAX_PENDING_PER_ADDRESS = 64, 16
-SLOT_SECONDS = 1.0  # to wait for an association that is about to end
-MAX_WAITING = 32
-IDLE_SECONDS = 5.0  # after which an association gives way to a new one, if all are taken
 
 
 @dataclass(eq=False)

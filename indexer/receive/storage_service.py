@@ -27,6 +27,26 @@ from indexer.receive.storage_commitment import CommitmentPeers, PeerAddress, Sto
 
 # The BCP 195 profiles of PS3.15, annex B
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM"  # of TLS 1.2: forward secrecy, authenticated
+NETWORK_SECONDS = 60  # without a message from the peer
+ACSE_SECONDS = 5  # for the peer to close a connection
+DIMSE_SECONDS = 10  # for the peer to answer a report
+EXTRA_BYTES = 2**20  # around an object
+NO_LIMIT = 2**31  # of pynetdicom, which counts all connections; BoundedServer limits associations
+# PS3.4, table B.2-1, and PS3.7, annex C. A warning tells the sender that it need not try again.
+STATUS = {
+    Fate.stored: 0x0000,
+    Fate.quarantined: 0x0000,  # on disk
+    Fate.existing: 0x0000,
+    Fate.other_picture: 0xB006,  # elements discarded: nothing is replaced
+    Fate.no_image: 0xB006,  # elements discarded
+    Fate.left_out: 0xB006,
+    Fate.deleted_earlier: 0xB006,
+    Fate.unreadable: 0xC000,  # cannot understand
+    Fate.full: 0xA700,  # out of resources
+    Fate.failed: 0x0110,  # processing failure
+}
+MISMATCH = 0xA900  # the data set is not of the class, or the instance, that the command says
+log = logging.getLogger(__name__)
 
 
 def server_context(certificate: Path, key: Path, authority: Path | None = None) -> ssl.SSLContext:
@@ -144,30 +164,6 @@ def load_network_options(
 def decodable_syntaxes() -> tuple[UID, ...]:
     """Return the transfer syntaxes of PS3.5 and PS3.6 that `cbir.images` decodes."""
     return tuple(syntax for syntax in AllTransferSyntaxes if syntax in DECODED)
-
-
-NETWORK_SECONDS = 60  # without a message from the peer
-ACSE_SECONDS = 5  # for the peer to close a connection
-DIMSE_SECONDS = 10  # for the peer to answer a report
-EXTRA_BYTES = 2**20  # around an object
-NO_LIMIT = 2**31  # of pynetdicom, which counts all connections; BoundedServer limits associations
-
-# PS3.4, table B.2-1, and PS3.7, annex C. A warning tells the sender that it need not try again.
-STATUS = {
-    Fate.stored: 0x0000,
-    Fate.quarantined: 0x0000,  # on disk
-    Fate.existing: 0x0000,
-    Fate.other_picture: 0xB006,  # elements discarded: nothing is replaced
-    Fate.no_image: 0xB006,  # elements discarded
-    Fate.left_out: 0xB006,
-    Fate.deleted_earlier: 0xB006,
-    Fate.unreadable: 0xC000,  # cannot understand
-    Fate.full: 0xA700,  # out of resources
-    Fate.failed: 0x0110,  # processing failure
-}
-MISMATCH = 0xA900  # the data set is not of the class, or the instance, that the command says
-
-log = logging.getLogger(__name__)
 
 
 def start_storage_service(

@@ -26,6 +26,8 @@ CHANGED = (
     "others have written to the source meanwhile, and the copy may lack that: "
     "stop them, delete the copy and copy again"
 )
+Yes = Annotated[bool, Option("--yes", help="Do not ask.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Say how many images there are, and change nothing.")]
 
 
 def copy_whole_collection(
@@ -91,11 +93,6 @@ def set_alias(
             collection.view()  # a collection that cannot be searched is no collection to switch to
         write_alias(alias, folder)
     print_values({"alias": str(alias), "folder": str(resolve_alias(alias))}, format)
-
-
-Yes = Annotated[bool, Option("--yes", help="Do not ask.")]
-
-DryRun = Annotated[bool, Option("--dry-run", help="Say how many images there are, and change nothing.")]
 
 
 def delete_from_collection(

@@ -34,6 +34,12 @@ from cbir.system.lazy_commands import command_group
 from cbir.system.remedies import install_command
 from cbir.system.threads import cores
 
+_TRAINING_IMAGES_ANSWER = {"relevance": "label", "where": ["split=train"], "rerank": "none"}
+RESULT_KEY = "config"  # of summary.json: the options of that evaluation
+NOT_KEPT = ("out", "config", "jobs")  # they do not decide the figures
+LEAVE_ONE_OUT = "leave-one-out"
+app = command_group("cbir.commands.evaluate", "Measure the quality of search results.")
+
 
 class Preset(StrEnum):
     """Names of the protocols."""
@@ -41,8 +47,6 @@ class Preset(StrEnum):
     p_at_k = "p-at-k"
     medmnist = "medmnist"
 
-
-_TRAINING_IMAGES_ANSWER = {"relevance": "label", "where": ["split=train"], "rerank": "none"}
 
 # Options that a preset sets; options of the command line and of a configuration file come first.
 PRESETS: dict[Preset, dict[str, Any]] = {
@@ -57,10 +61,6 @@ PRESETS: dict[Preset, dict[str, Any]] = {
     Preset.medmnist: _TRAINING_IMAGES_ANSWER
     | {"measures": "mAP@5 mMV@5 ACC@1 ACC@3 ACC@5", "queries_where": ["split=test"], "depth": 5},
 }
-
-RESULT_KEY = "config"  # of summary.json: the options of that evaluation
-
-NOT_KEPT = ("out", "config", "jobs")  # they do not decide the figures
 
 
 def use_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -144,9 +144,6 @@ def _in_json(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value.resolve())
     return str(value) if isinstance(value, Preset) else value
-
-
-LEAVE_ONE_OUT = "leave-one-out"
 
 
 def evaluate_collection(
@@ -340,6 +337,5 @@ def _scoring(method: FusionMethod, scale: ScoreScale | None, k: float | None) ->
     return z_scores if scale is ScoreScale.z_score else min_max
 
 
-app = command_group("cbir.commands.evaluate", "Measure the quality of search results.")
 app.command("run")(evaluate_collection)
 app.command("fuse")(fuse_runs)

@@ -14,6 +14,10 @@ TEMPERATURE = 0.01  # of both papers, in units of cosine similarity
 SLOPE, KNEE = 100.0, 0.05  # ROADMAP's rho and delta
 RELEVANT_FLOOR, IRRELEVANT_CEILING = 0.9, 0.6  # ROADMAP's alpha and beta
 CALIBRATION = 0.5  # ROADMAP's lambda
+KS = (1, 2, 4, 8, 16)
+EDGE = 1.0  # temperature of "among the first k", in ranks
+NARROW = 0.05  # temperature of the pairwise sorter under mAP
+FORMS = ("ranks", "precision", "log")  # of mAP
 
 
 class SmoothRankLoss(ScoreLoss):
@@ -53,10 +57,6 @@ class RoadmapLoss(SmoothRankLoss):
         return smooth + 0.5 * (gaps >= 0) + SLOPE * (gaps - KNEE).clamp(min=0)
 
 
-KS = (1, 2, 4, 8, 16)
-EDGE = 1.0  # temperature of "among the first k", in ranks
-
-
 class RecallAtKLoss(SmoothRankLoss):
     """1 - smooth Recall@k, the mean over k = 1, 2, 4, 8 and 16.
 
@@ -75,11 +75,6 @@ class RecallAtKLoss(SmoothRankLoss):
         within = torch.sigmoid((ks - ranks[:, :, None]) / EDGE) * relevant[:, :, None]
         most = relevant.sum(dim=1, keepdim=True).minimum(ks)
         return 1 - (within.sum(dim=1).minimum(most) / most).mean(dim=1)
-
-
-NARROW = 0.05  # temperature of the pairwise sorter under mAP
-
-FORMS = ("ranks", "precision", "log")  # of mAP
 
 
 class SoDeepLoss(ScoreLoss):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cbir.gallery.vector_blocks import CHUNK, Doubles, Floats, Rows, VectorBlocks, is_among
+from cbir.gallery.vector_blocks import CHUNK, Doubles, Floats, Rows, VectorBlocks, is_among, union
 from cbir.search import Request, Searcher
 from cbir.search.candidate_view import request_scope
 from cbir.search.collection_scale import Vectors
@@ -18,6 +18,10 @@ from cbir.system.threads import OneBlasThread
 QUERIES = 24  # relevant images that an index searches with
 SAMPLE = 2000  # images that stand for those that it does not find
 COMPANIONS = 10_000  # images of patients of whom one was found
+PENALTY = 0.3  # C of the regression
+BACKGROUND_WEIGHT = 0.3  # of an image that is not judged and counts as not relevant
+STEPS = 100
+HALVINGS = 50  # each halves what is left of the interval, at first as long as the evidence's range
 
 
 class Companions(NamedTuple):
@@ -119,15 +123,15 @@ def _candidates(
     """Return the nearest images of the relevant ones, those that are named, and a sample of all."""
     _, queries = vectors.vectors(np.sort(_spread(relevant, QUERIES)))
     neighbours = vectors.nearest(queries, count, scope) if len(queries) else []
-    near = _union([each.numbers for each in neighbours])
+    near = union(*(each.numbers for each in neighbours))
     sample, _ = vectors.sample(SAMPLE, scope)
-    numbers, matrix = vectors.vectors(_union([near, sample, included]))
-    searched = vectors.within(_union([near, sample, included]), scope)
+    numbers, matrix = vectors.vectors(union(near, sample, included))
+    searched = vectors.within(union(near, sample, included), scope)
     searched = searched[is_among(searched, numbers)]
     total = vectors.count(scope)
     if total is None:
         total = len(vectors)
-    is_counted_once = is_among(searched, _union([near, included]))
+    is_counted_once = is_among(searched, union(near, included))
     weights = np.ones(len(searched))
     others = int((~is_counted_once).sum())
     if others:
@@ -140,17 +144,6 @@ def _spread(numbers: Numbers, count: int) -> Numbers:
     if len(numbers) <= count:
         return numbers
     return numbers[np.linspace(0, len(numbers) - 1, count).astype(np.int64)]
-
-
-def _union(several: Sequence[Numbers]) -> Numbers:
-    numbers = np.sort(np.concatenate([np.empty(0, np.int64), *several]))
-    return np.asarray(numbers[np.diff(numbers, prepend=-1) != 0])
-
-
-PENALTY = 0.3  # C of the regression
-BACKGROUND_WEIGHT = 0.3  # of an image that is not judged and counts as not relevant
-STEPS = 100
-HALVINGS = 50  # each halves what is left of the interval, at first as long as the evidence's range
 
 
 @dataclass(frozen=True, eq=False)
