@@ -15,8 +15,8 @@ from cbir.evaluation.datasets.irma.phantom_release import (
     write_phantom_release,
 )
 from cbir.evaluation.datasets.irma.release import ERRATA, read_release
-from indexer import irma_command
-from indexer.irma_command import extract_release
+from indexer import irma_release
+from indexer.irma_release import extract_release
 from tests.cbir.evaluation.datasets.irma_reference import reference_classes
 
 
@@ -120,10 +120,10 @@ def test_bounds(tmp_path, monkeypatch):
         ("MAX_TOTAL_BYTES", 199, "200 bytes once extracted"),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(irma_command, limit, value)
+            patch.setattr(irma_release, limit, value)
             with pytest.raises(InvalidInput, match=reason):
                 extract_release(path, tmp_path / "out")
-    monkeypatch.setattr(irma_command.shutil, "disk_usage", lambda _: type("Disk", (), {"free": 199}))
+    monkeypatch.setattr(irma_release.shutil, "disk_usage", lambda _: type("Disk", (), {"free": 199}))
     with pytest.raises(StorageFull, match="needs 200 bytes"):
         extract_release(path, tmp_path / "out")
 
