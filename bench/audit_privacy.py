@@ -30,7 +30,7 @@ from cbir.evaluation.datasets.phantoms import draw_phantom, drawing
 from cbir.evaluation.datasets.phantoms.dicom_encoding import encode_dicom
 from cbir.images import Limits
 from cbir.store import Collection
-from indexer.index_images import index_images
+from indexer.index_job import index_images
 from service.features.audit.privacy import find_privacy, summarise_privacy
 
 NAMES = ("Mueller", "Schmidt", "Garcia", "Chen", "Dupont", "Ivanov", "Okafor", "Tanaka", "Lindqvist", "Abebe")

@@ -22,8 +22,8 @@ from rerank_quality import judged_only
 
 from cbir import rerank
 from cbir.errors import CbirError
+from cbir.evaluation.agreement_count import LabelledRows, draw_queries
 from cbir.evaluation.auto_choice import PLAIN, best_candidate, compare_candidates, labelled_rows
-from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
 from cbir.evaluation.relevance import encode_values, parse_relevance
 from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery

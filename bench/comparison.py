@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.evaluation.experiment import PairedDifference, compare_runs
-from cbir.evaluation.metrics.rank_metrics import average_precision, interpolated_precision
 from cbir.evaluation.qrels import Qrels, RunMatrix, judged_blocks
+from cbir.evaluation.rank_metrics import average_precision, interpolated_precision
 from cbir.evaluation.relevance import Candidates
 from cbir.evaluation.runs import Method, RunNotes, SearchProtocol
 from cbir.evaluation.search_pool import SearchPool

@@ -43,7 +43,7 @@ from cbir.store.base import profile as profiles
 from cbir.store.base.schema import CHECKED, meta, vectors
 from cbir.store.records.add_transaction import Added, AddTransaction
 from cbir.store.upkeep.restore import open_or_fallback
-from cbir.store.views import index_build
+from cbir.store.views import snapshot_build
 
 PAGE = 4096
 SECONDS = 120.0
@@ -204,7 +204,7 @@ def examine(folder: Path, image_id: str) -> dict[str, Any]:
         reading.close()
 
 
-@patch.object(index_build, "HALVES_FROM", 1)
+@patch.object(snapshot_build, "HALVES_FROM", 1)
 def campaign(count: int, seed: int, images: int, files: Sequence[str] = MOSTLY_DATABASE) -> dict[str, Any]:
     """Damage one of the `files` in each of `count` copies; return counts, and the text of each failure."""
     faiss.omp_set_num_threads(1)  # else a process that is forked waits for threads that it has not

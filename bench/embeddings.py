@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from cbir import descriptors, rerank
 from cbir.descriptors import encoders
 from cbir.descriptors.networks.embedder import KEPT, Embedder, EmbeddingHead
-from cbir.evaluation.metrics.rank_metrics import RetrievalScores
+from cbir.evaluation.rank_metrics import RetrievalScores
 from cbir.gallery import knn
 from cbir.gallery import vector_blocks as whitening
 from cbir.gallery.gallery import Gallery, rank

@@ -17,8 +17,7 @@ import numpy as np
 import pytrec_eval
 
 from cbir import settings
-from cbir.evaluation import relevance, runs
-from cbir.evaluation.metrics import named_metrics
+from cbir.evaluation import named_metrics, relevance, runs
 from cbir.evaluation.qrels import Qrels, build_qrels, leave_one_out, sample_queries
 from cbir.evaluation.relevance import Candidates, select_candidates
 from cbir.evaluation.runs import EvalRun, RunWriter, SearchProtocol

@@ -38,7 +38,7 @@ from reliability.workloads import OPERATIONS, add_last, base_ledger, make_base, 
 
 from cbir.api.main import error_advice
 from cbir.errors import CbirError
-from cbir.store.views import index_build
+from cbir.store.views import snapshot_build
 
 CUT_SHARE = 0.3  # of all faults
 USED_SHARE = 0.25  # of the collections are written to after a fault
@@ -88,7 +88,7 @@ def main() -> None:
         scratch = "/dev/shm" if Path("/dev/shm").is_dir() else None
         with tempfile.TemporaryDirectory(dir=scratch) as name:
             sys.exit(shim.run_preloaded(__file__, sys.argv[1:], Path(name)))
-    index_build.HALVES_FROM = 1  # small snapshots have the files of large ones
+    snapshot_build.HALVES_FROM = 1  # small snapshots have the files of large ones
     campaign = Campaign(Path(os.environ[shim.VARIABLE]), options)
     campaign.run()
     table = campaign.summary()

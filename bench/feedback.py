@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from rerank_quality import indexed  # beside this file
 
 from cbir import settings
-from cbir.evaluation.metrics import rank_metrics as metric
+from cbir.evaluation import rank_metrics as metric
 from cbir.evaluation.qrels import sample_queries
 from cbir.evaluation.relevance import parse_relevance, select_candidates
 from cbir.evaluation.report import charts

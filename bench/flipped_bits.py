@@ -43,7 +43,7 @@ from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.backup_log import append_log
 from cbir.store.upkeep.restore import restore_backup
 from cbir.store.upkeep.verify import verify_collection
-from cbir.store.views import index_build
+from cbir.store.views import snapshot_build
 from service.access.audit import AuditFiles
 from service.server.verify_state import verify_state
 from service.state import access_rows
@@ -79,7 +79,7 @@ def make_files(folder: Path) -> None:
             ids = writer.add([entry(n, vectors[n]) for n in range(IMAGES)]).ids
             writer.add([(uploaded, vectors[IMAGES])], in_transaction=note)
             writer.set_labels(ids[0], {"reviewed": "yes"})
-            with patch.object(index_build, "HALVES_FROM", IMAGES):
+            with patch.object(snapshot_build, "HALVES_FROM", IMAGES):
                 writer.compact()
         back_up_collection(collection, folder / "backup", log=True)
         with collection.writer() as writer:

@@ -17,7 +17,7 @@ import torch
 from intervals import mean_interval
 
 from cbir.descriptors import encoders
-from cbir.evaluation.metrics.rank_metrics import evaluate_vectors
+from cbir.evaluation.rank_metrics import evaluate_vectors
 from cbir.ingest.manifest import Manifest
 from cbir.learn.grading.baselines import OrdinalRegression
 from cbir.learn.grading.grade_scale import quadratic_kappa

@@ -20,8 +20,8 @@ from statsmodels.stats.proportion import proportion_confint
 
 from cbir.gallery.vector_blocks import Floats
 from cbir.images import read_images
-from cbir.ingest.checks.collection_check import CollectionCheck
-from cbir.ingest.checks.pixel_checks import findings_of
+from cbir.ingest.collection_check import CollectionCheck
+from cbir.ingest.pixel_checks import findings_of
 from cbir.store import Collection, Record
 from cbir.store.base.profile import Profile
 from cbir.store.records.records import Entry

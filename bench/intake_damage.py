@@ -22,7 +22,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from cbir.errors import UnreadableImage
 from cbir.images import read_images
-from cbir.ingest.checks.pixel_checks import is_blank, is_damaged
+from cbir.ingest.pixel_checks import is_blank, is_damaged
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".tif"}
 LOST = 64  # bytes

@@ -24,7 +24,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from cbir.evaluation.datasets.phantoms import draw_phantom, drawing
 from cbir.images import read_images
-from cbir.ingest.checks.burned_in_text import find_burned_in_text
+from cbir.ingest.burned_in_text import find_burned_in_text
 
 Grey = NDArray[np.uint8]
 VISIBLE = 40  # grey values that half of a strip's ink differs from what it covers

@@ -25,7 +25,7 @@ from statsmodels.stats.proportion import proportion_confint
 from cbir.descriptors.network_descriptors import encoder_of
 from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.images import read_images
-from cbir.ingest.checks.collection_check import (
+from cbir.ingest.collection_check import (
     FAMILIAR,
     UNLIKE,
     Familiarity,

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from source_sets import Images, LabelledSet, gallery_of, labelled_sets, read
 
 from cbir import rerank
-from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
-from cbir.evaluation.metrics.rank_metrics import average_precision
+from cbir.evaluation.agreement_count import LabelledRows, draw_queries
+from cbir.evaluation.rank_metrics import average_precision
 from cbir.gallery.gallery import Gallery, rank, top_k
 from cbir.gallery.vector_blocks import Rows
 from cbir.rerank.backend import Backend

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from cbir.descriptors.slit_lamp.lens_finder import LensFinder, fit_lens_finder, to_grey
+from cbir.descriptors.slit_lamp import LensFinder, fit_lens_finder, to_grey
 from cbir.errors import UnreadableImage
 from cbir.evaluation.datasets.phantoms import draw_phantom
 from cbir.evaluation.datasets.phantoms.lens_phantom import SEVERITIES, draw_lens

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import CbirError, InvalidInput
-from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
+from cbir.evaluation.agreement_count import LabelledRows, draw_queries, read_labelled_rows, score_query
 from cbir.evaluation.relevance import encode_values
 from cbir.evaluation.significance import bootstrap_intervals
 from cbir.gallery.gallery import Gallery

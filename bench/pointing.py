@@ -23,8 +23,8 @@ from cbir import settings
 from cbir.descriptors.encoders import Encoder
 from cbir.images import Image
 from cbir.learn.severity.stored_images import read_stored_image
-from cbir.search.regions.explanation import explaining_encoder
-from cbir.search.regions.feature_cells import (
+from cbir.search.explanation import explaining_encoder
+from cbir.search.feature_cells import (
     Area,
     FeatureCells,
     best_match_maps,

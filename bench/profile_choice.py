@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from source_sets import Images, LabelledSet, labelled_sets, read
 
 from cbir import rerank
-from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
+from cbir.evaluation.agreement_count import LabelledRows, draw_queries
 from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import find_neighbours, learn_directions

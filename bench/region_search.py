@@ -20,9 +20,8 @@ import pointing
 from cbir import settings
 from cbir.images import Image, crop
 from cbir.learn.severity.stored_images import read_stored_image
-from cbir.search.region_search import compare_cells
-from cbir.search.regions.feature_cells import Area
-from cbir.search.regions.region_cells import RegionTemplate, region_encoder, template_of
+from cbir.search.feature_cells import Area
+from cbir.search.region_cells import RegionTemplate, compare_cells, region_encoder, template_of
 from cbir.store import Collection
 from cbir.store.snapshot.derived_files import read_cells
 

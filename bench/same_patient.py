@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import rerank
-from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows
-from cbir.evaluation.metrics.rank_metrics import average_precision
+from cbir.evaluation.agreement_count import LabelledRows, draw_queries, read_labelled_rows
+from cbir.evaluation.rank_metrics import average_precision
 from cbir.evaluation.significance import bootstrap_intervals
 from cbir.gallery.gallery import Gallery, rank, top_k
 from cbir.rerank.backend import Backend

@@ -28,7 +28,7 @@ from torch import nn
 
 from cbir.descriptors import encoders
 from cbir.descriptors.networks.backbones import FEATURES, Backbone
-from cbir.evaluation.metrics.roc import auc, pos_at_top, roc
+from cbir.evaluation.rank_metrics import auc, pos_at_top, roc
 from cbir.ingest.manifest import Manifest
 from cbir.learn.models.scoring_network import ScoringNetwork, score_pictures
 from cbir.learn.severity.severity_networks import principal_projection

@@ -13,7 +13,7 @@ from importlib import import_module
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from cbir.system.moved_imports import find_moved_modules
+from cbir.system.api_packages import find_moved_modules
 
 if TYPE_CHECKING:
     from cbir.api.collection_search import OpenCollection as OpenCollection

@@ -74,6 +74,18 @@ class ArchiveFailed(CbirError):
         self.answered = answered
 
 
+class XnatFailed(Exception):
+    """An XNAT server refuses, or does not deliver what it should. The message repeats nothing that it answered."""
+
+
+class XnatSilent(XnatFailed):
+    """An XNAT server does not answer, however often it is asked. is_overloaded: it says so itself."""
+
+    def __init__(self, text: str, is_overloaded: bool = False) -> None:
+        super().__init__(text)
+        self.is_overloaded = is_overloaded
+
+
 def describe_unexpected(error: BaseException) -> str:
     """Return kind and line of an error that was raised, without its text, which may quote names or values."""
     frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -5,9 +5,7 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
-from docs_site.command_reference import command_page
-from docs_site.http_reference import http_page
-from docs_site.settings_reference import settings_page
+from docs_site.references import command_page, http_page, settings_page
 from docs_site.source_pages import ROOT, notebook_markdown, notebook_pages, outside_pages, rewrite_links
 
 log = logging.getLogger("mkdocs.docs_site")

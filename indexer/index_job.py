@@ -1,4 +1,4 @@
-"""An indexing run as a job of the service: a spawned process that sends messages through a pipe."""
+"""Indexing runs from Python, `cbir.index`, and as jobs of the service: spawned processes that send messages."""
 
 import _thread
 import os
@@ -6,23 +6,76 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar, Protocol
 
+from cbir import settings
 from cbir.api.main import error_advice
-from cbir.errors import CbirError, CollectionBusy, DatabaseUnavailable
-from indexer.index_progress import ThrottledProgress
+from cbir.errors import CbirError, CollectionBusy, DatabaseUnavailable, InvalidInput
+from cbir.store.collection_address import collection_folder
+from indexer.index_progress import IndexSummary, NoProgress, ProgressReport, ShownProgress, ThrottledProgress
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
 
+Source = str | os.PathLike[str]
 ORPHAN_SECONDS = 5.0  # for a job whose watching process has ended to end in order
 CHECK_SECONDS = 1.0  # between two looks at the clock, which may have gone on while the machine slept
 LEASE_ENDED = 75  # exit code
 INTERRUPTED = "interrupted"
+
+
+def index_images(
+    sources: Source | Sequence[Source],
+    collection: Source,
+    labels: Source | None = None,
+    *,
+    profile: Source | None = None,
+    weights: Mapping[str, float] | None = None,
+    jobs: int | None = None,
+    duplicates: bool = False,
+    restore: bool = False,
+    progress: bool = False,
+    ray: str | None = None,
+) -> IndexSummary:
+    """Add images to a collection, as `cbir index` does. An interrupted call continues when it is repeated.
+
+    Parameters
+    ----------
+    sources, collection, labels
+        As of `cbir.index`.
+    profile, weights
+        Of a new collection: name of a descriptor or encoder, and factors of its parts.
+    jobs : int, optional
+        Processes, at least 1, with `ray` on each node; by default the number of cores.
+    duplicates, restore : bool
+        Also add pictures that the collection has already, and those that were deleted earlier.
+    progress : bool
+        Show a bar on stderr.
+    ray : str, optional
+        Address of a Ray cluster that describes the images: "auto", "local", "HOST:PORT" or "ray://HOST:PORT".
+    """
+    if jobs is not None and jobs < 1:
+        raise InvalidInput(f"jobs: at least 1, not {jobs}")
+    several = [sources] if isinstance(sources, str | os.PathLike) else sources
+    request = IndexRequest.with_settings(
+        settings.load(),
+        [os.fspath(source) for source in several],
+        collection_folder(collection),
+        profile=None if profile is None else os.fspath(profile),
+        weights=dict(weights or {}),
+        labels=None if labels is None else os.fspath(labels),
+        jobs=jobs,
+        ray=ray,
+        duplicates=duplicates,
+        restore=restore,
+        actor="Python",
+    )
+    report: ProgressReport = ShownProgress() if progress else NoProgress()
+    return run_request(request, report, lambda path, reason: None)
 
 
 class Summary(Protocol):

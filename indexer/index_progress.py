@@ -1,19 +1,60 @@
-"""The counts of an indexing run, and its progress: a bar, lines of a log, lines of JSON, or messages of a job."""
+"""Counts and progress of runs that add images; what their commands share: options, exit codes, reports."""
 
+import csv
 import json
+import re
+import signal
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Annotated, Any, Protocol
 
-from cbir.system.console import StageBars
+import typer
+
+from cbir.errors import InvalidInput
+from cbir.settings import Settings
+from cbir.system.console import OutputFormat, StageBars, echo, print_json
+from cbir.system.files import harmless_cell, open_private
 
 NAMING_FILES = (
     "examples",
     "conflict_examples",
 )  # parts of a summary with paths, which may be names of patients
+ReportRefusal = Callable[[str, str], None]
+REPORT_SECONDS = 0.2  # between reports
+FramesOption = Annotated[
+    str, typer.Option(help="Frames of multi-frame instances to add: all, middle, or every:N.", hidden=True)
+]
+BurnedInOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--burned-in/--no-burned-in",
+        help="Add images that declare burned-in text. [default: setting burned_in]",
+        show_default=False,
+    ),
+]
+SecondaryCapturesOption = Annotated[
+    bool, typer.Option(help="Add captures of screens and films.", hidden=True)
+]
+StudyDatesOption = Annotated[
+    str,
+    typer.Option(help="Study dates: drop, or shift (store as a label, shifted per patient).", hidden=True),
+]
+JobsOption = Annotated[int | None, typer.Option(min=1, help="Processes. [default: number of cores]")]
+ProfileOption = Annotated[str | None, typer.Option(help="Profile of a new collection, as for cbir index.")]
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Describe on a Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT; --jobs is per node then.",
+    ),
+]
+FETCHES_A_PROCESS = 2
+FORMS = re.compile(r"<([^<|>]*)\|([^<|>]*)>")
+DONE, DIFFERENT, SOME_REFUSED, INTERRUPTED = 0, 1, 3, 130  # DIFFERENT: from the archive, and not applied
 
 
 @dataclass
@@ -51,9 +92,6 @@ class IndexSummary:
     describing_seconds: float = 0.0
 
 
-ReportRefusal = Callable[[str, str], None]
-
-
 class ProgressReport(Protocol):
     """Receives the progress of a run, in a context. total: number of files, None until they are counted."""
 
@@ -74,9 +112,6 @@ class ProgressReport(Protocol):
     def show_stage(self, stage: str, done: int, total: int) -> None:
         """Take the steps `done` of a `stage` that comes when all files are, and their `total`."""
         ...
-
-
-REPORT_SECONDS = 0.2  # between reports
 
 
 @dataclass(frozen=True)
@@ -183,3 +218,115 @@ def progress_lines() -> ThrottledProgress:
 
 def _print_line(progress: JobProgress) -> None:
     print(json.dumps(asdict(progress)), file=sys.stderr, flush=True)
+
+
+def accepts_burned_in(option: bool | None, settings: Settings) -> bool:
+    """Return whether to add images that declare burned-in text: as the option says, else the setting."""
+    return settings.burned_in == "accept" if option is None else option
+
+
+@contextmanager
+def refusal_report(path: Path | None, *columns: str) -> Iterator[Callable[..., None]]:
+    """Yield a function that writes a row `path,reason` at once, or does nothing if `path` is None.
+
+    `columns` are the names of the columns before the reason, of what is refused.
+
+    Paths may be names of patients, so only its owner can read a new file.
+    A path that a spreadsheet would run as a formula begins with an apostrophe. Raises InvalidInput, before anything
+    is done, if the file cannot be written.
+    """
+    if path is None:
+        yield lambda *cells: None
+        return
+    try:
+        file = open(path, "w", newline="", encoding="utf-8", opener=open_private)  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise InvalidInput(f"the report {path} cannot be written: {error.strerror}") from error
+    with file:
+        rows = csv.writer(file)
+        rows.writerow([*(columns or ("path",)), "reason"])
+
+        def write_row(*cells: str) -> None:
+            rows.writerow([*map(harmless_cell, cells[:-1]), cells[-1]])
+            file.flush()
+
+        yield write_row
+
+
+def print_speed(images: int, done: str, describing: float, whole: float) -> None:
+    """Print how many images were described a second, and how long the rest took.
+
+    Parameters
+    ----------
+    images : int
+        Number of images.
+    done : str
+        What they were: indexed, ...
+    describing, whole : float
+        Seconds until they were described, and of the whole run.
+    """
+    rate = images / describing if describing else 0.0
+    rest = whole - describing
+    echo(
+        f"{images} {'image' if images == 1 else 'images'} {done} in {describing:.1f} s ({rate:.0f} a second)"
+        + (f"; index and re-rankers took {rest:.1f} s more" if rest >= 1.0 else "")
+    )
+
+
+def print_counts(
+    counts: Iterable[tuple[int, str]],
+    examples: Sequence[tuple[str, str]] = (),
+    listed: int = 0,
+    report: Path | None = None,
+    interrupted: bool = False,
+) -> None:
+    """Print the counts that are not 0, then examples of what was refused.
+
+    Parameters
+    ----------
+    counts : iterable of (int, str)
+        Numbers with what they count, where <one|several> are its words for one and for several.
+    examples : sequence of (str, str)
+        First few items with their reasons.
+    listed : int
+        Number of all items with a reason.
+    report : Path, optional
+        File that contains all of them.
+    interrupted : bool
+        Whether the run has to be continued.
+    """
+    for count, words in counts:
+        if count:
+            form = FORMS.sub(r"\1" if count == 1 else r"\2", words)
+            echo(f"{count} {form}")
+    for name, reason in examples:
+        echo(f"  {name}: {reason}")
+    if listed > len(examples):
+        echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
+    if interrupted:
+        echo("interrupted; run the same command again to continue")
+
+
+def print_totals(counts: Iterable[tuple[str, int]], format: OutputFormat, nothing: str) -> None:
+    """Print the counts that are not 0, by name.
+
+    Parameters
+    ----------
+    counts : iterable of (str, int)
+        Names and numbers.
+    format : OutputFormat
+        JSON, or one line.
+    nothing : str
+        The line where all are 0.
+    """
+    totals = dict(sorted((name, number) for name, number in counts if number))
+    if format is OutputFormat.json:
+        print_json(totals)
+    else:
+        echo(", ".join(f"{number} {name}" for name, number in totals.items()) or nothing)
+
+
+def handle_signals(handler: Any) -> None:
+    """Let `handler` handle what stops a command: SIGTERM and Ctrl-C."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handler)

@@ -114,10 +114,6 @@ class Intake:
         self._thread = Thread(target=self._commit_all, name="commits", daemon=True)
         self._thread.start()
 
-    def known_instances(self, uids: Sequence[str]) -> set[str]:
-        """Return those of the SOP Instance UIDs that are in the collection."""
-        return self.collection.known_instances(uids)
-
     def add(self, data: bytes, uid: str = "") -> InstanceOutcome:
         """Add the bytes of a DICOM file; return once they are on disk, or refused.
 
@@ -218,7 +214,7 @@ class Intake:
 
     def _write(self, writer: Writer, pending: Sequence[_PendingInstance]) -> list[InstanceOutcome]:
         uids = [instance.file.description.records[0].instance for instance in pending]
-        is_new = select_new_instances(uids, self.known_instances(uids))
+        is_new = select_new_instances(uids, self.collection.known_instances(uids))
         files = [instance.file for instance, new in zip(pending, is_new, strict=True) if new]
         added = add_received_files(
             writer, files, keep_originals=self.settings.keep_originals, intake=self._check

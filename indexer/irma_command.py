@@ -13,7 +13,7 @@ from cbir.evaluation.code_error import ErrorRule
 from cbir.search import command_options as options
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, results_console
 from cbir.system.files import atomic_text
-from indexer.command_parts import INTERRUPTED
+from indexer.index_progress import INTERRUPTED
 
 if TYPE_CHECKING:
     from cbir.evaluation.submission import BenchmarkPlan

@@ -123,9 +123,9 @@ def _run_commands(receiving: object, commands: list[list[str]], environment: dic
     os.close(output)
     os.environ.update(environment)
     import cbir.api.main
-    from cbir.store.views import index_build
+    from cbir.store.views import snapshot_build
 
-    index_build.HALVES_FROM = (
+    snapshot_build.HALVES_FROM = (
         1  # small snapshots have the files of large ones; not in processes that it spawns
     )
     sys.modules["__main__"] = cbir.api.main  # which import this, not the benchmark

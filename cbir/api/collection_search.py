@@ -18,9 +18,9 @@ from cbir.images import Image, Region
 from cbir.ingest.query_file import WHOLE_FILE, QueryOptions
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.search.answer import Hits
+from cbir.search.explanation import Explanation
 from cbir.search.prior_studies import PriorOrder, PriorRequest, PriorStudies, find_priors
 from cbir.search.query_parts import check_profile
-from cbir.search.regions.explanation import Explanation
 from cbir.search.search_options import (
     REQUEST_VALUES,
     SearchOptions,

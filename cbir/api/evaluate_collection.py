@@ -131,7 +131,7 @@ def evaluate(
     """
     _require_evaluate()
     from cbir.evaluation.experiment import EvalPlan, run_evaluation
-    from cbir.evaluation.metrics.named_metrics import parse_metrics
+    from cbir.evaluation.named_metrics import parse_metrics
     from cbir.evaluation.relevance import parse_relevance
     from cbir.evaluation.result_files import build_summary
     from cbir.evaluation.runs import parse_methods

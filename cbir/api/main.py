@@ -8,7 +8,7 @@ import typer
 import cbir
 from cbir.errors import CbirError
 from cbir.system.console import echo
-from cbir.system.lazy_commands import PanelCommands
+from cbir.system.lazy_commands import PanelCommands, command_group
 from cbir.system.remedies import missing_package
 
 INTERRUPTED = 130  # exit code, as shells report a program that Ctrl-C has ended
@@ -48,6 +48,11 @@ def _cbir(
     ),
 ) -> None:
     """Content-based retrieval of medical images: index, search, evaluate and serve. Not a medical device."""
+
+
+admin = command_group(
+    "cbir.commands.admin", "Look after the service: tokens, state, logs, jobs, other sites and settings."
+)
 
 
 def error_advice(error: Exception) -> str | None:

@@ -18,10 +18,9 @@ from cbir.images.image import Window
 from cbir.images.volume import VolumeGrid
 from cbir.ingest.query_file import WHOLE_FILE, QueryOptions, decode_query_volume, read_query_file
 from cbir.learn.severity.stored_images import read_stored_image
-from cbir.search.region_search import RegionQuery
-from cbir.search.regions.explanation import Explanation, explain_parts, explaining_encoder, region_area
-from cbir.search.regions.feature_cells import WHOLE, best_match_maps, feature_cells, query_cells
-from cbir.search.regions.region_cells import region_encoder
+from cbir.search.explanation import Explanation, explain_parts, explaining_encoder, region_area
+from cbir.search.feature_cells import WHOLE, best_match_maps, feature_cells, query_cells
+from cbir.search.region_cells import RegionQuery, region_encoder
 from cbir.search.search_options import image_id_of, is_array, list_examples
 from cbir.store import Collection
 from cbir.store.writing.default_profile import DEFAULT_PROFILE

@@ -13,8 +13,8 @@ from cbir.descriptors.encoders import Encoder
 from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Rows, spread_rows
 from cbir.learn.severity.stored_images import read_stored_image
-from cbir.search.regions.feature_cells import FeatureCells, feature_cells
-from cbir.search.regions.region_cells import fit_cell_projection, region_encoder, stored_cells
+from cbir.search.feature_cells import FeatureCells, feature_cells
+from cbir.search.region_cells import fit_cell_projection, region_encoder, stored_cells
 from cbir.store import Collection
 from cbir.store.snapshot.derived_files import (
     CellProjection,

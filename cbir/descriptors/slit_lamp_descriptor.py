@@ -14,7 +14,7 @@ from cbir.errors import InvalidInput
 from cbir.images import Image
 
 if TYPE_CHECKING:
-    from cbir.descriptors.slit_lamp.lens_finder import LensFinder
+    from cbir.descriptors.slit_lamp import LensFinder
 
 SLIT_LAMP = re.compile(r"slit-lamp:([0-9a-f]{16})")
 
@@ -48,7 +48,7 @@ class SlitLampDescriptor:
 
 @lru_cache(maxsize=2)
 def _load_finder(name: str, folder: Path) -> "LensFinder":
-    from cbir.descriptors.slit_lamp.lens_finder import load_lens_finder  # scipy loads slowly
+    from cbir.descriptors.slit_lamp import load_lens_finder  # scipy loads slowly
 
     if slit_lamp_name(folder) != name:
         raise InvalidInput(f"{folder} now holds another model than {name}")

@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import CbirError, CollectionBusy, describe_unexpected
-from cbir.evaluation.agreement_count import LabelNames, count_agreement
-from cbir.evaluation.labelled_rows import (
+from cbir.evaluation.agreement_count import (
     LabelledRows,
+    LabelNames,
     content_order,
+    count_agreement,
     draw_in_order,
     read_labels,
     score_query,

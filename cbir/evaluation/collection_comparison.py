@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.evaluation.metrics.rank_metrics import average_precision
+from cbir.evaluation.rank_metrics import average_precision
 from cbir.evaluation.relevance import encode_values
 from cbir.evaluation.significance import bootstrap_intervals, randomisation_test
 from cbir.search import Request, Searcher

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics.named_metrics import Metric, check_metric_gains, compute_metrics
-from cbir.evaluation.metrics.rank_metrics import interpolated_precision, nmrr_depth
+from cbir.evaluation.named_metrics import Metric, check_metric_gains, compute_metrics
 from cbir.evaluation.qrels import (
     EvalQuery,
     Qrels,
@@ -24,6 +23,7 @@ from cbir.evaluation.qrels import (
     read_query_list,
     sample_queries,
 )
+from cbir.evaluation.rank_metrics import interpolated_precision, nmrr_depth
 from cbir.evaluation.relevance import Candidates, Relevance, select_candidates
 from cbir.evaluation.runs import EvalRun, Method, RunWriter, SearchProtocol, long_run_name, read_external_run
 from cbir.evaluation.search_pool import SearchPool, open_search_pool

@@ -19,7 +19,7 @@ from cbir.evaluation.qrels import EvalQuery, RunMatrix
 from cbir.evaluation.relevance import Candidates
 from cbir.evaluation.run_files import RunFile, run_lines, trec_word
 from cbir.evaluation.search_pool import SearchPool, SearchResult, SearchTask
-from cbir.rerank.parameters import parse_value
+from cbir.rerank.reranker import parse_value
 from cbir.search import Request
 from cbir.settings import Settings
 from cbir.store import Collection

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
+from cbir.evaluation.agreement_count import LabelledRows, draw_queries, read_labelled_rows, score_query
 from cbir.rerank import read_choice
 from cbir.rerank.eprf import SHARPNESS, Eprf
 from cbir.rerank.kernel_expansion import kernel_gamma
-from cbir.rerank.parameters import AUTO
+from cbir.rerank.reranker import AUTO
 from cbir.store import Collection, View
 from cbir.store.base.profile import Profile, settings_of_new
 

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cbir.errors import UnreadableImage
-from cbir.images.image import BLOCK_PIXELS, Image, Window, row_blocks
-from cbir.images.scaled_values import ScaledValues
+from cbir.images.image import BLOCK_PIXELS, Image, ScaledValues, Window, row_blocks
 
 Samples = NDArray[np.generic]
 Pixels = NDArray[np.uint8]

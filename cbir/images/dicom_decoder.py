@@ -22,8 +22,18 @@ from cbir.images.grey_transforms import (
     modality_values,
     voi_pixels,
 )
-from cbir.images.image import DicomHeader, Image, Limits, Window, Windowing, row_blocks
-from cbir.images.scaled_values import ScaledValues, line_through, scale_values, smallest_type
+from cbir.images.image import (
+    DicomHeader,
+    Image,
+    Limits,
+    ScaledValues,
+    Window,
+    Windowing,
+    line_through,
+    row_blocks,
+    scale_values,
+    smallest_type,
+)
 from cbir.images.stored_values import PixelFormat, Stored, read_pixel_format
 
 GAPS = 16  # other values are apart from scattered padding by this part of the range of values

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from cbir.errors import UnreadableImage
 from cbir.images.bit_depth import apply_window, percentiles
-from cbir.images.image import DicomHeader, Image, Limits, Window, Windowing
-from cbir.images.scaled_values import ScaledValues, scale_values
+from cbir.images.image import DicomHeader, Image, Limits, ScaledValues, Window, Windowing, scale_values
 from cbir.images.volume import (
     AIR,
     DENSEST,

@@ -14,10 +14,9 @@ from cbir.images import Image, Limits, Region, crop, decode, read_images
 from cbir.images.bit_depth import apply_window
 from cbir.images.image import Window, Windowing
 from cbir.images.reading import is_out_of_memory, recognise_format, suppress_decoder_logs
-from cbir.images.scaling import encode_view, make_thumbnail, pad_resize
+from cbir.images.scaling import FramePixels, encode_view, make_thumbnail, pad_resize
 from cbir.images.volume import Volume, VolumeGrid
 from cbir.ingest.description import DescribedFile, DescribeTask, Refusal, describe_images, with_deadline
-from cbir.ingest.frame_pixels import FramePixels
 from cbir.ingest.process_memory import SharedBytes, load_shared_bytes, memory_limit, private_memory
 from cbir.ingest.query_file import QueryOptions, decode_query_volume, is_zip, middle_slice
 from cbir.store.records.records import hash_patient

@@ -197,7 +197,7 @@ def describe_images(
 
 
 def _with_pixel_findings(record: Record, image: Image) -> Record:
-    from cbir.ingest.checks.pixel_checks import (
+    from cbir.ingest.pixel_checks import (
         check_pixels,
         with_findings,
     )  # here, so that processes that check nothing start without it

@@ -18,7 +18,7 @@ from cbir.store.writing.writer import Writer
 from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
-    from cbir.ingest.checks.collection_check import CollectionCheck
+    from cbir.ingest.collection_check import CollectionCheck
 
 Intake = Literal["accept", "flag", "quarantine"]
 RENEWED = 2  # times as many images in the collection: then it is compared with anew
@@ -31,7 +31,7 @@ def require_packages(intake: str) -> None:
     intake: the setting.
     """
     if intake != "accept":
-        from cbir.ingest.checks.burned_in_text import reader_path  # not imported where nothing is checked
+        from cbir.ingest.burned_in_text import reader_path  # not imported where nothing is checked
 
         reader_path()
         if find_spec("simplejpeg") is None:
@@ -84,7 +84,7 @@ class IntakeCheck:
         return sum(FINDINGS_LABEL in record.labels and kind == "added" for (record, _), (kind, _) in outcomes)
 
     def _current(self) -> "CollectionCheck":
-        from cbir.ingest.checks.collection_check import (
+        from cbir.ingest.collection_check import (
             CollectionCheck,  # not imported where nothing is checked
         )
 

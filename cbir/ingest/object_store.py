@@ -11,10 +11,9 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
-from cbir.errors import InvalidInput, NotFound, UnreadableImage
+from cbir.errors import InvalidInput, NotFound, UnreadableImage, XnatFailed, XnatSilent
 from cbir.images import Image, Limits, decode, read_images
 from cbir.ingest.image_files import HEAD_BYTES, has_image_name, starts_like_image
-from cbir.ingest.xnat_errors import XnatFailed, XnatSilent
 
 # and the packages that read them
 SCHEMES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "xnat": "httpx"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from cbir.ingest.xnat_errors import XnatFailed, XnatSilent
+from cbir.errors import XnatFailed, XnatSilent
 
 USER, PASSWORD = "CBIR_XNAT_USER", "CBIR_XNAT_PASSWORD"
 LISTING_BYTES = 64 * 2**20

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from cbir import settings
-from cbir.errors import InvalidInput
-from cbir.ingest.xnat_errors import XnatFailed
+from cbir.errors import InvalidInput, XnatFailed
 from cbir.ingest.xnat_session import PASSWORD, USER, XnatSession
 from cbir.system.addresses import is_private_link
 

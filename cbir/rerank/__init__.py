@@ -14,11 +14,10 @@ from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.diffusion_eprf import DiffusionEprf, FuzzyEprf
 from cbir.rerank.eprf import Eprf, NegativeFeedback, NoSimilarityUpdate, PlainEnsemble
 from cbir.rerank.k_reciprocal import KReciprocal
-from cbir.rerank.parameters import PRESET
 from cbir.rerank.pearson import Pearson
-from cbir.rerank.reranker import Reranked, Reranker
+from cbir.rerank.reranker import PRESET, Reranked, Reranker
 from cbir.rerank.simple_rerankers import AlphaQueryExpansion, NoReranking, PostRetrievalClustering
-from cbir.system.callable_package import make_callable
+from cbir.system.api_packages import make_callable
 from cbir.system.remedies import did_you_mean
 
 __all__ = ["Reranked", "Reranker", "get", "get_tuned", "names", "reranker_class", "resolve_name"]

@@ -1,9 +1,12 @@
 """Counts of first answers that agree on a label and are right, of searches in a collection."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 ANSWERS = 10  # first answers whose labels are counted
 LEAST_IMAGES = 20  # searched with, for a share to be reported
@@ -49,6 +52,42 @@ def block_of(blocks: AgreementBlocks, agreeing: int) -> AgreementBlock | None:
     """Return the block that `agreeing` answers belong to, if it holds LEAST_IMAGES."""
     inside = [block for block in blocks if block.least <= agreeing]
     return inside[-1] if inside and inside[-1].images >= LEAST_IMAGES else None
+
+
+def rising_blocks(counts: NDArray[np.int64]) -> AgreementBlocks:
+    """Merge neighbouring numbers of agreeing answers until the share of right labels rises: isotonic regression.
+
+    Blocks of fewer than LEAST_IMAGES are merged with the one before, or the first with the next.
+
+    Parameters
+    ----------
+    counts : (m + 1, 2) int64
+        Queries with 0 to m agreeing answers, and how many of them the label is right for.
+    """
+    blocks = _pooled(
+        AgreementBlock(agreeing, images, right)
+        for agreeing, (images, right) in enumerate(counts.tolist())
+        if images
+    )
+    while len(blocks) > 1 and (small := [i for i, each in enumerate(blocks) if each.images < LEAST_IMAGES]):
+        last = max(small[-1], 1)
+        blocks[last - 1 : last + 1] = [_merged(blocks[last - 1], blocks[last])]
+    # Laplace's rule draws the share of few images to a half, so that of merged ones may lie beyond the next.
+    return tuple(_pooled(blocks))
+
+
+def _pooled(blocks: Iterable[AgreementBlock]) -> list[AgreementBlock]:
+    """Merge neighbours until the share rises."""
+    pooled = list[AgreementBlock]()
+    for block in blocks:
+        pooled.append(block)
+        while len(pooled) > 1 and pooled[-2].share >= pooled[-1].share:
+            pooled[-2:] = [_merged(*pooled[-2:])]
+    return pooled
+
+
+def _merged(before: AgreementBlock, block: AgreementBlock) -> AgreementBlock:
+    return AgreementBlock(before.least, before.images + block.images, before.right + block.right)
 
 
 @dataclass(frozen=True)

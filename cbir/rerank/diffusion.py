@@ -13,8 +13,7 @@ from cbir.gallery.knn_graph import Graph, build_graph, squared_distances
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores, Space
 from cbir.rerank.backend import Backend, keep_sure_first
 from cbir.rerank.k_reciprocal import add_mutual_closeness
-from cbir.rerank.parameters import parameter
-from cbir.rerank.reranker import CollectionReranker, Reranked
+from cbir.rerank.reranker import CollectionReranker, Reranked, parameter
 from cbir.system.threads import checkpoint
 
 COVERED = 0.5  # share of the gallery that must be passable; else the graph would be full of holes

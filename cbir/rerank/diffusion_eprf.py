@@ -12,9 +12,8 @@ from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.eprf import LEAST_MEMBERSHIP, Eprf
 from cbir.rerank.kernel_expansion import WIDTH_SAMPLE, KernelExpansion, kernel_gamma
-from cbir.rerank.parameters import AUTO, parameter, with_default
 from cbir.rerank.pearson import References
-from cbir.rerank.reranker import POSITIVES, Grid, Reranked
+from cbir.rerank.reranker import AUTO, POSITIVES, Grid, Reranked, parameter, with_default
 from cbir.rerank.svm_ensemble import NeighbourLikeness, TrainingSets, negative_notes
 from cbir.system.threads import OneBlasThread
 

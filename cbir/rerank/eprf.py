@@ -10,9 +10,8 @@ from cbir.gallery.gallery import take, top_k
 from cbir.gallery.vector_blocks import Doubles, Rows, Scores
 from cbir.rerank.backend import Backend, place_sure_first
 from cbir.rerank.kernel_expansion import WIDTH_SAMPLE, kernel_gamma
-from cbir.rerank.parameters import AUTO, parameter
 from cbir.rerank.pearson import References, Weigher, update_similarities
-from cbir.rerank.reranker import POSITIVES, TIE, CollectionReranker, Grid, Reranked
+from cbir.rerank.reranker import AUTO, POSITIVES, TIE, CollectionReranker, Grid, Reranked, parameter
 from cbir.rerank.svm_ensemble import NeighbourLikeness, TrainingSets, negative_notes
 from cbir.system.threads import OneBlasThread
 

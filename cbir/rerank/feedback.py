@@ -12,8 +12,7 @@ from cbir.rerank.backend import draw_negatives
 from cbir.rerank.diffusion import RelevanceFeedback, SeededDiffusion
 from cbir.rerank.eprf import LEAST_MEMBERSHIP, ProbabilityScores
 from cbir.rerank.kernel_expansion import KernelExpansion, kernel_gamma
-from cbir.rerank.parameters import AUTO, ParameterSet, parameter
-from cbir.rerank.reranker import TIE, Reranked
+from cbir.rerank.reranker import AUTO, TIE, ParameterSet, Reranked, parameter
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.system.threads import OneBlasThread, checkpoint
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.vector_blocks import Floats, Scores
 from cbir.rerank.backend import NEAREST, Backend, pairwise_squared_distances, place_sure_first
-from cbir.rerank.parameters import parameter
-from cbir.rerank.reranker import Grid, Reranked, Reranker, score_above_rest
+from cbir.rerank.reranker import Grid, Reranked, Reranker, parameter, score_above_rest
 from cbir.system.threads import checkpoint
 
 Truths = NDArray[np.bool_]

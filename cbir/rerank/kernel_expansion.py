@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery, top_k
 from cbir.gallery.vector_blocks import CHUNK, Doubles, Floats, Rows, Scores, spread_rows
-from cbir.rerank.parameters import AUTO
 from cbir.system.threads import checkpoint, cores, for_each
 
 REFINED = 1000  # best images, whose values are recomputed in float64
@@ -171,8 +170,8 @@ def kernel_gamma(gamma: float | str, query: Floats, gallery: Gallery, rows: Rows
     sharpness : float
         For "auto": g times the median squared distance between the query and an image.
     """
-    if gamma != AUTO:
-        return float(gamma) / gallery.dimensions
+    if not isinstance(gamma, str):
+        return gamma / gallery.dimensions
     distances = gallery.distances(query, rows[spread_rows(len(rows), WIDTH_SAMPLE)]).astype(np.float64)
     median = float(np.median(distances)) if len(distances) else 0.0
     typical = median or float(distances.max(initial=0.0)) or 1.0  # a median of 0: most are alike

@@ -8,8 +8,7 @@ import numpy as np
 
 from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows
-from cbir.rerank.parameters import parameter
-from cbir.rerank.reranker import Grid, Reranked, Reranker
+from cbir.rerank.reranker import Grid, Reranked, Reranker, parameter
 from cbir.system.threads import OneBlasThread, checkpoint
 
 NARROW = (

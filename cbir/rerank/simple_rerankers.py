@@ -9,8 +9,15 @@ import numpy as np
 from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.rerank.backend import Backend
-from cbir.rerank.parameters import parameter
-from cbir.rerank.reranker import POSITIVES, CollectionReranker, Grid, Reranked, Reranker, score_above_rest
+from cbir.rerank.reranker import (
+    POSITIVES,
+    CollectionReranker,
+    Grid,
+    Reranked,
+    Reranker,
+    parameter,
+    score_above_rest,
+)
 from cbir.system.threads import checkpoint
 
 

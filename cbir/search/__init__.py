@@ -20,7 +20,7 @@ from cbir.search.search_models import (
     image_links,
     record_links,
 )
-from cbir.system.callable_package import make_callable
+from cbir.system.api_packages import make_callable
 
 if TYPE_CHECKING:
     from cbir.descriptors.descriptor import QueryImage, describe_query, select_frame

@@ -7,10 +7,9 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from cbir.errors import InvalidInput
 from cbir.search import example_values as example
-from cbir.search.card_models import Card
 from cbir.search.contact_sheet import render_cards, style_element
 from cbir.search.picture_facts import EncodedPicture, EncodedPixels
-from cbir.search.search_models import Hit, QueryOrigin
+from cbir.search.search_models import Card, Hit, QueryOrigin
 from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:

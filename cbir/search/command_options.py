@@ -154,7 +154,7 @@ def check_label(collection: "Collection", key: str) -> None:
 
 def parse_parameters(texts: list[str] | None) -> dict[str, Any]:
     """Parse the values of `Parameter`; raises InvalidInput for one of another form, and for a repeated name."""
-    from cbir.rerank.parameters import parse_value
+    from cbir.rerank.reranker import parse_value
 
     parameters: dict[str, Any] = {}
     for text in texts or []:

@@ -31,7 +31,7 @@ from cbir.search.query_parts import (
     read_feedback,
     without_own_study,
 )
-from cbir.search.region_search import RegionQuery
+from cbir.search.region_cells import RegionQuery
 from cbir.search.search_models import MAX_EXAMPLES
 from cbir.search.search_options import Request
 from cbir.search.searched_vectors import SearchedVectors

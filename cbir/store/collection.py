@@ -39,7 +39,7 @@ from cbir.store.snapshot.stored_snapshot import (
     read_snapshot_info,
     snapshot_statistics,
 )
-from cbir.store.views import index_build
+from cbir.store.views import snapshot_build
 from cbir.store.views.collection_view import View, vectors_of
 from cbir.store.views.index_feed import IndexFeed
 from cbir.store.views.view_cache import JointVectors, ViewCache
@@ -233,11 +233,11 @@ class Collection(RecordQueries):
         return fitted or self.view().statistics
 
     statistics_fingerprint = query_method(stored_snapshot.statistics_fingerprint)
-    is_left_to_index = query_method(index_build.has_no_snapshot)
+    is_left_to_index = query_method(snapshot_build.has_no_snapshot)
 
     def snapshot_is_due(self) -> bool:
-        """Return whether `build_due_snapshot` is to be called: see `index_build.snapshot_is_due`."""
-        return index_build.snapshot_is_due(self.folder, self._engine)
+        """Return whether `build_due_snapshot` is to be called: see `snapshot_build.snapshot_is_due`."""
+        return snapshot_build.snapshot_is_due(self.folder, self._engine)
 
     def build_due_snapshot(self) -> bool:
         """Write a snapshot for this machine if one is due; return whether it was written.
@@ -248,7 +248,7 @@ class Collection(RecordQueries):
             with raise_when_full(self.folder), writer_lock(self.folder):
                 if not self.snapshot_is_due():
                     return False
-                index_build.rebuild_index(self.folder, self._engine)
+                snapshot_build.rebuild_snapshot(self.folder, self._engine)
                 return True
         except CollectionBusy:
             return False

@@ -3,7 +3,7 @@
 SUMMARIES = {  # by the entry point's object, so that a command of another package never gets one of these
     "service.features.annotate.commands:app": "Learn severity from comparisons of two images.",
     "service.features.audit.command:audit_collection": "Find duplicates, wrong labels, outliers and drift.",
-    "cbir.api.commands.admin_commands:app": "Look after the service: tokens, state, logs, jobs, other sites.",
+    "cbir.api.main:admin": "Look after the service: tokens, state, logs, jobs, other sites.",
     "cbir.api.commands.show_commands:describe_image": "Print the descriptor of an image or a CT series.",
     "cbir.evaluation.commands.dataset_commands:draw_phantoms": "Draw synthetic images for trying out the program.",
     "cbir.evaluation.commands.evaluate_commands:app": "Measure the quality of search results.",

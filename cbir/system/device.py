@@ -25,7 +25,8 @@ SIDE = 64  # of the matrices that are multiplied
 
 SECONDS = 120  # that the trial of FAISS may take
 
-FAISS_TRIAL = ("-m", "cbir.system.faiss_trial")
+FAISS_TRIAL = ("-m", "cbir.system.device")
+SCRATCH = 16 << 20  # bytes of the GPU's memory for FAISS's own work, at the trial
 
 ROUNDING = 1e-2  # of a sum of SIDE products in half precision
 
@@ -206,3 +207,24 @@ def _open_lock(folder: Path) -> int:
         if error.errno not in (errno.EROFS, errno.EACCES):
             raise
         return os.open(folder, os.O_RDONLY)
+
+
+def try_faiss() -> None:
+    """Raise RuntimeError if FAISS finds other neighbours on the GPU than on the CPU, or what it raises itself."""
+    import faiss
+
+    vectors = np.random.default_rng(0).standard_normal((10, 8)).astype(np.float32)
+    index = faiss.IndexFlatL2(vectors.shape[1])
+    index.add(vectors)
+    resources, options = faiss.StandardGpuResources(), faiss.GpuClonerOptions()
+    resources.setTempMemory(SCRATCH)
+    resources.setPinnedMemory(0)
+    options.use_cuvs = False
+    copy = faiss.index_cpu_to_gpu(resources, 0, index, options)
+    (distances, rows), (expected, nearest) = copy.search(vectors, 3), index.search(vectors, 3)
+    if not (rows == nearest).all() or not np.allclose(distances, expected, atol=1e-4):
+        raise RuntimeError("FAISS finds other neighbours on the GPU than on the CPU")
+
+
+if __name__ == "__main__":
+    try_faiss()

@@ -1,4 +1,4 @@
-"""Command groups whose commands are entry points, and load when they are called.
+"""Commands that load when they are called, show a short help, and refuse an option that is given twice.
 
 A distribution registers a command, a function or a Typer app, in one of these groups of entry points:
 
@@ -9,11 +9,17 @@ cbir.commands
 cbir.commands.admin
     Below `cbir admin`; so for each group of commands.
 cbir.commands.search
-    As a kind of search: `cbir search --NAME` runs it.
+    As a kind of search: `cbir search --NAME ...` runs it, with its own options. If it has an option --NAME, that is
+    one of them; otherwise --NAME alone only chooses it.
 cbir.old_commands
     Under a name that it had, as `token` or `dataset.irma`: it works, and a note names the new one.
 """
 
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
 from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -23,21 +29,128 @@ import typer
 import typer.core
 import typer.main
 
-from cbir.system.command_texts import SUMMARIES
+from cbir.system.command_texts import EXAMPLES, SUMMARIES
 from cbir.system.console import echo
-from cbir.system.strict_command import StrictCommand
 
+REQUIRED = re.compile(r"^\{(.+)\}")  # Typer's usage of an argument
+
+HELP_ALL = "--help-all"
+
+WORDS = {
+    "str": "TEXT",
+    "int": "NUMBER",
+    "float": "NUMBER",
+    "path": "PATH",
+    "file": "FILE",
+    "directory": "FOLDER",
+}
 PANELS = ("Search", "Data", "Quality", "Learn", "Service")
-
 OTHERS = "Others"
-
 COMMANDS = "cbir.commands"
-
 KINDS_OF_SEARCH = "cbir.commands.search"
-
 OLD = "cbir.old_commands"
-
 SUMMARY = 1000  # characters of a summary, which are never reached
+
+
+class StrictCommand(typer.core.TyperCommand):
+    """Shows an example in its help, and refuses an option that is given twice and keeps one value.
+
+    Its help leaves out the options that are declared with `hidden=True`; `--help-all` shows them too.
+    """
+
+    _help_all: Any = None
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters, with --help-all if the help leaves any out."""
+        params = super().get_params(ctx)
+        if self._help_all is None and any(getattr(each, "hidden", False) for each in self.params):
+            self._help_all = _help_all_option(params[-1])
+        return params if self._help_all is None else [*params[:-1], self._help_all, params[-1]]
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the epilog, and the example."""
+        super().format_epilog(ctx, formatter)
+        if example := EXAMPLES.get(command_words(ctx)):
+            with formatter.section("Example"):
+                formatter.write(f"  {example}\n")
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options with words for their values in place of Python's types."""
+        for parameter in self.get_params(ctx):
+            name_values(parameter, ctx)
+        super().format_options(ctx, formatter)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Write a required argument as NAME."""
+        for parameter in self.params:
+            name_values(parameter, ctx)
+        return [REQUIRED.sub(r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Count the options, then parse as usual: the first value of two would be dropped without a word."""
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(list(args))
+            for option, count in Counter(order).items():
+                takes_one = not (getattr(option, "multiple", False) or getattr(option, "is_flag", True))
+                if count > 1 and takes_one:
+                    ctx.fail(f"{option.opts[-1]} is given {count} times, and takes one value.")
+        return super().parse_args(ctx, args)
+
+
+def _help_all_option(help_option: Any) -> Any:
+    """Return the option --help-all, like --help."""
+
+    def show(ctx: Any, _: Any, is_given: bool) -> None:
+        if is_given and not ctx.resilient_parsing:
+            echo(full_help(ctx))
+            ctx.exit()
+
+    option = copy(help_option)
+    option.name, option.opts, option.callback = "help_all", [HELP_ALL], show
+    option.help = "Show this message with all options and exit."
+    return option
+
+
+def full_help(ctx: Any) -> str:
+    """Return the help of a context's command with the options that plain help leaves out."""
+    with all_options(ctx.command):
+        return str(ctx.get_help())
+
+
+@contextmanager
+def all_options(command: Any) -> Iterator[None]:
+    """Show all options of a command in its help meanwhile."""
+    left_out = [each for each in command.params if getattr(each, "hidden", False)]
+    for parameter in left_out:
+        parameter.hidden = False
+    try:
+        yield
+    finally:
+        for parameter in left_out:
+            parameter.hidden = True
+
+
+def name_values(parameter: Any, ctx: Any) -> None:
+    """Let the help of a parameter name its values by a word, unless it has one or lists them."""
+    label = parameter.display_type(ctx).strip("<>")
+    if label.startswith("list["):
+        label = label[len("list[") : -1]
+    label = label.removesuffix(" range")
+    word = WORDS.get(label.lower())
+    if isinstance(parameter, typer.core.TyperArgument):
+        setattr(parameter, "display_type_rich", lambda ctx: "" if word else label)  # noqa: B010 - a method
+        parameter.metavar = parameter.metavar or str(parameter.name).upper()
+    elif parameter.metavar is None:
+        parameter.metavar = word or label
+
+
+def command_words(ctx: Any) -> str:
+    """Return the words of a command after `cbir`."""
+    words: list[str] = []
+    while ctx.parent is not None:
+        words.insert(0, ctx.info_name)
+        ctx = ctx.parent
+    return " ".join(words)
 
 
 class WholeSummaries(typer.core.TyperGroup):
@@ -106,6 +219,14 @@ class LazyCommands(typer.core.TyperGroup):
                 formatter.write_dl(rows)
 
 
+def command_group(entry_points: str, summary: str) -> typer.Typer:
+    """Return a group of the commands that are registered with it, and those of a group of entry points."""
+    commands = type("CommandGroup", (LazyCommands,), {"entry_point_group": entry_points})
+    app = typer.Typer(cls=commands, no_args_is_help=True, add_completion=False, help=summary)
+    app.callback()(lambda: None)
+    return app
+
+
 class PanelCommands(LazyCommands):
     """The commands at the top, in panels."""
 
@@ -168,3 +289,60 @@ def make_strict(app: typer.Typer) -> None:
     for group in app.registered_groups:
         if group.typer_instance is not None:
             make_strict(group.typer_instance)
+
+
+class SearchCommand(StrictCommand):
+    """Runs the kind of search that an option names."""
+
+    @cached_property
+    def kinds(self) -> dict[str, EntryPoint]:
+        """Entry points of the kinds of search by name."""
+        return {entry.name: entry for entry in sorted(entry_points(group=KINDS_OF_SEARCH))}
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse the arguments with the command of the kind of search that they name."""
+        options = [word.partition("=")[0] for word in args[: args.index("--") if "--" in args else None]]
+        name = next((each for each in self.kinds if f"--{each}" in options), None)
+        if name is None:
+            return super().make_context(info_name, args, parent, **extra)
+        command, option = load_command(self.kinds[name]), f"--{name}"
+        if help_options := {"--help", HELP_ALL} & {*options}:
+            args = sorted(help_options)[:1]
+        elif not _has_option(command, option):
+            args = [word for word in args if word != option]
+        return command.make_context(f"{info_name} {option}", args, parent, **extra)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; of an option that only a kind of search has, name that kind."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            option = getattr(error, "option_name", None)
+            if option is None or _has_option(self, option):
+                raise
+            kinds = [name for name, entry in self.kinds.items() if _has_option(load_command(entry), option)]
+            if kinds:
+                meant = " or ".join(f"`{ctx.command_path} --{name}`" for name in kinds)
+                ctx.fail(f"No such option: {option}. It is an option of {meant}.")
+            kinds_like_it = get_close_matches(option, [f"--{name}" for name in self.kinds])
+            error.possibilities = sorted({*(error.possibilities or ()), *kinds_like_it})  # type: ignore[attr-defined]
+            raise
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """List the kinds of search."""
+        if self.kinds:
+            with formatter.section(
+                "Other searches, each with options of its own (cbir search --NAME --help)"
+            ):
+                formatter.write_dl(
+                    [(f"--{name}", _search_summary(entry)) for name, entry in self.kinds.items()]
+                )
+        super().format_epilog(ctx, formatter)
+
+
+def _has_option(command: Any, option: str) -> bool:
+    return any(option in parameter.opts for parameter in command.params)
+
+
+def _search_summary(entry: EntryPoint) -> str:
+    return SUMMARIES.get(entry.value) or str(load_command(entry).get_short_help_str(SUMMARY))

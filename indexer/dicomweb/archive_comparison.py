@@ -26,9 +26,15 @@ from cbir.store.upkeep.archive_instances import (
 from cbir.store.upkeep.quarantine_release import refuse_images
 from cbir.store.writing.writer import Writer
 from indexer.describe_instance import Fate
-from indexer.dicomweb.archive_items import ArchiveItem, ArchiveStudy, ItemRefused, StudyFilter
+from indexer.dicomweb.archive_items import (
+    ArchiveItem,
+    ArchiveStudy,
+    InstanceDifference,
+    ItemRefused,
+    StudyFilter,
+    find_difference,
+)
 from indexer.dicomweb.dicomweb_archive import DicomwebArchive
-from indexer.dicomweb.instance_difference import InstanceDifference, find_difference
 from indexer.intake import Intake
 
 STUDIES = 100  # read from the collection at a time

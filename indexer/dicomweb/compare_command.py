@@ -30,16 +30,6 @@ from cbir.store.upkeep.archive_instances import (
 )
 from cbir.store.upkeep.quarantine_release import read_quarantined
 from cbir.system.console import OutputFormat, StageBars, echo
-from indexer.command_parts import (
-    DIFFERENT,
-    DONE,
-    FETCHES_A_PROCESS,
-    INTERRUPTED,
-    SOME_REFUSED,
-    handle_signals,
-    print_totals,
-    refusal_report,
-)
 from indexer.describe_instance import InstanceFilter
 from indexer.dicomweb.archive_comparison import (
     DELETED,
@@ -51,6 +41,16 @@ from indexer.dicomweb.archive_comparison import (
 )
 from indexer.dicomweb.archive_items import ArchiveItem, ItemRefused
 from indexer.dicomweb.dicomweb_archive import DicomwebArchive
+from indexer.index_progress import (
+    DIFFERENT,
+    DONE,
+    FETCHES_A_PROCESS,
+    INTERRUPTED,
+    SOME_REFUSED,
+    handle_signals,
+    print_totals,
+    refusal_report,
+)
 from indexer.intake import Intake
 
 ROWS = 100  # read from the collection at a time

@@ -259,7 +259,7 @@ class Crawl:
             raise ItemRefused("the archive has no series of it", is_missing=True)
 
     def _add_batch(self, series: ArchiveItem, uids: Sequence[str]) -> None:
-        existing = self.intake.known_instances(uids)
+        existing = self.intake.collection.known_instances(uids)
         self.intake.count_skipped(Fate.existing, len(existing - self._seen))
         self._seen |= existing
         missing = [uid for uid in uids if uid not in self._seen]

@@ -17,8 +17,8 @@ from cbir.errors import CollectionBusy, InvalidInput
 from cbir.search import command_options as options
 from cbir.store.index.follow_index import follow_index
 from cbir.system.console import OutputFormat, StageBars, echo
-from indexer import command_parts
-from indexer.command_parts import (
+from indexer import index_progress
+from indexer.index_progress import (
     DONE,
     FETCHES_A_PROCESS,
     INTERRUPTED,
@@ -99,17 +99,17 @@ def crawl_dicomweb(
     certificate: Annotated[
         Path | None, typer.Option(help="PEM file with the client's certificate and key.", hidden=True)
     ] = None,
-    frames: command_parts.FramesOption = "all",
-    burned_in: command_parts.BurnedInOption = None,
-    secondary_captures: command_parts.SecondaryCapturesOption = True,
-    study_dates: command_parts.StudyDatesOption = "drop",
-    jobs: command_parts.JobsOption = None,
+    frames: index_progress.FramesOption = "all",
+    burned_in: index_progress.BurnedInOption = None,
+    secondary_captures: index_progress.SecondaryCapturesOption = True,
+    study_dates: index_progress.StudyDatesOption = "drop",
+    jobs: index_progress.JobsOption = None,
     ray: RayOption = None,
     report: Annotated[
         Path | None,
         typer.Option(help="Write refused instances and the reasons, or differences, to this CSV file."),
     ] = None,
-    profile: command_parts.ProfileOption = None,
+    profile: index_progress.ProfileOption = None,
     format: Format = OutputFormat.text,
 ) -> None:
     """Add the images of a DICOMweb archive to a collection. Run an interrupted command again to continue it.
@@ -139,7 +139,7 @@ def crawl_dicomweb(
     study_filter = StudyFilter(_code_strings(modality), _code_strings(body_part), since, until)
     loaded = settings.load()
     instance_filter = InstanceFilter(
-        frames, command_parts.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
+        frames, index_progress.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
     )
     limits = Limits.from_settings(loaded)
     session = open_session(header or [], limits.bytes, authority, certificate)

@@ -17,15 +17,17 @@ from pynetdicom.association import Association
 from pynetdicom.pdu import A_ABORT_RQ, A_ASSOCIATE_RJ, A_ASSOCIATE_RQ
 from pynetdicom.transport import RequestHandler, ThreadedAssociationServer
 
-from indexer.receive.connection_limits import (
+from indexer.receive.peer_limits import (
+    NO_SLOT,
     PDU_SECONDS,
     AssociationSlots,
     BoundedSocket,
+    PeerPolicy,
     PendingConnection,
     PendingConnections,
+    Rejection,
     Slot,
 )
-from indexer.receive.peer_policy import NO_SLOT, PeerPolicy, Rejection
 
 INTERVAL_SECONDS = 60.0
 MAX_ENTRIES = 1000

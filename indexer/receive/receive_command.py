@@ -19,7 +19,7 @@ from cbir.search import command_options as options
 from cbir.store.index.follow_index import follow_index
 from cbir.system.console import echo
 from cbir.system.files import raise_file_limit
-from indexer import command_parts
+from indexer import index_progress
 
 if TYPE_CHECKING:
     from indexer.receive.bounded_server import BoundedServer
@@ -75,13 +75,13 @@ def receive(
         Path | None,
         typer.Option(help="PEM file of the authorities that sign the certificates that peers must show."),
     ] = None,
-    frames: command_parts.FramesOption = "all",
-    burned_in: command_parts.BurnedInOption = None,
-    secondary_captures: command_parts.SecondaryCapturesOption = True,
-    study_dates: command_parts.StudyDatesOption = "drop",
+    frames: index_progress.FramesOption = "all",
+    burned_in: index_progress.BurnedInOption = None,
+    secondary_captures: index_progress.SecondaryCapturesOption = True,
+    study_dates: index_progress.StudyDatesOption = "drop",
     most_megabytes: Annotated[int, typer.Option(min=1, help="Largest instance, in MiB.", hidden=True)] = 512,
-    jobs: command_parts.JobsOption = None,
-    profile: command_parts.ProfileOption = None,
+    jobs: index_progress.JobsOption = None,
+    profile: index_progress.ProfileOption = None,
 ) -> None:
     """Receive DICOM images (C-STORE) into a collection until stopped.
 
@@ -104,9 +104,8 @@ def receive(
     )
     _check_host(host, [*(allow or []), *loaded.dicom_peers])
     # After the check: these load pynetdicom.
-    from indexer.receive.network_options import load_network_options
     from indexer.receive.storage_commitment import StorageCommitment
-    from indexer.receive.storage_service import start_storage_service
+    from indexer.receive.storage_service import load_network_options, start_storage_service
 
     files = FILES + FILES_PER_ASSOCIATION * associations
     raise_file_limit(files, files)
@@ -114,7 +113,7 @@ def receive(
     logging.getLogger("pynetdicom").setLevel(logging.CRITICAL)  # its messages quote what peers send
     network = load_network_options(loaded, aet, allow or [], associations, per_address)
     instance_filter = InstanceFilter(
-        frames, command_parts.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
+        frames, index_progress.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
     )
     limits = replace(Limits.from_settings(loaded), bytes=most_megabytes * 2**20)
     with open_collection(collection, profile) as opened:
@@ -132,7 +131,7 @@ def receive(
         finally:
             storage_commitment.close()
             intake.close()
-            command_parts.handle_signals(signal.SIG_DFL)  # an index can be left at any moment
+            index_progress.handle_signals(signal.SIG_DFL)  # an index can be left at any moment
             if following:
                 following.stop()
     follow_index(collection, loaded)
@@ -141,7 +140,7 @@ def receive(
 
 def _serve(server: "BoundedServer", announcement: str) -> None:
     """Serve until a signal; then end the associations."""
-    command_parts.handle_signals(lambda *_: threading.Thread(target=server.shutdown).start())
+    index_progress.handle_signals(lambda *_: threading.Thread(target=server.shutdown).start())
     gc.freeze()  # pynetdicom collects everything every few seconds; what is loaded now stays
     echo(announcement)
     server.serve_forever(poll_interval=0.2)

@@ -28,8 +28,7 @@ from pynetdicom.sop_class import (  # type: ignore[attr-defined]
 
 from cbir.errors import InvalidInput
 from cbir.system.addresses import is_uid
-from indexer.receive.connection_limits import BoundedSocket
-from indexer.receive.peer_policy import check_title
+from indexer.receive.peer_limits import BoundedSocket, check_title
 
 SECONDS = 10.0  # to connect, to associate, and for an answer
 ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\s:\[\]]+)):([0-9]{1,5})")

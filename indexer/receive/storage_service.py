@@ -1,11 +1,14 @@
-"""Storage service: C-STORE and C-ECHO, answered by an Intake, and Storage Commitment."""
+"""Storage service: its peers and TLS, C-STORE and C-ECHO answered by an Intake, and Storage Commitment."""
 
 import logging
 import re
 import ssl
 import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import cast
 
 from pydicom.uid import UID, AllTransferSyntaxes, ExplicitVRLittleEndian, ImplicitVRLittleEndian
@@ -15,26 +18,20 @@ from pynetdicom.sop_class import StorageCommitmentPushModel, Verification  # typ
 
 from cbir.errors import InvalidInput
 from cbir.images.dicom_frames import DECODED
+from cbir.settings import Settings
 from indexer.describe_instance import Fate
 from indexer.intake import Intake
 from indexer.receive.bounded_server import BoundedServer
-from indexer.receive.connection_limits import PDU_BYTES, BoundedSocket
-from indexer.receive.peer_policy import PeerPolicy
-from indexer.receive.storage_commitment import StorageCommitment
+from indexer.receive.peer_limits import PDU_BYTES, BoundedSocket, Peer, PeerPolicy
+from indexer.receive.storage_commitment import CommitmentPeers, PeerAddress, StorageCommitment
 
-
-@cache
-def decodable_syntaxes() -> tuple[UID, ...]:
-    """Return the transfer syntaxes of PS3.5 and PS3.6 that `cbir.images` decodes."""
-    return tuple(syntax for syntax in AllTransferSyntaxes if syntax in DECODED)
-
-
+# The BCP 195 profiles of PS3.15, annex B
+CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM"  # of TLS 1.2: forward secrecy, authenticated
 NETWORK_SECONDS = 60  # without a message from the peer
 ACSE_SECONDS = 5  # for the peer to close a connection
 DIMSE_SECONDS = 10  # for the peer to answer a report
 EXTRA_BYTES = 2**20  # around an object
 NO_LIMIT = 2**31  # of pynetdicom, which counts all connections; BoundedServer limits associations
-
 # PS3.4, table B.2-1, and PS3.7, annex C. A warning tells the sender that it need not try again.
 STATUS = {
     Fate.stored: 0x0000,
@@ -49,8 +46,124 @@ STATUS = {
     Fate.failed: 0x0110,  # processing failure
 }
 MISMATCH = 0xA900  # the data set is not of the class, or the instance, that the command says
-
 log = logging.getLogger(__name__)
+
+
+def server_context(certificate: Path, key: Path, authority: Path | None = None) -> ssl.SSLContext:
+    """Create the context of a server.
+
+    Parameters
+    ----------
+    certificate, key : Path
+        PEM files of the certificate chain and the private key.
+    authority : Path, optional
+        PEM file of the authorities that sign the certificates of peers, which must then show one.
+
+    Raises
+    ------
+    InvalidInput
+        If a file is missing or cannot be used.
+    """
+    context = _load(ssl.PROTOCOL_TLS_SERVER, certificate, key, authority)
+    if authority is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def client_context(certificate: Path, key: Path, authority: Path | None = None) -> ssl.SSLContext:
+    """Create the context of a client that shows a certificate.
+
+    Parameters
+    ----------
+    certificate, key : Path
+        PEM files of the certificate chain and the private key.
+    authority : Path, optional
+        PEM file of the authorities that sign the certificates of servers; by default those of the system.
+
+    Raises
+    ------
+    InvalidInput
+        If a file is missing or cannot be used.
+    """
+    context = _load(ssl.PROTOCOL_TLS_CLIENT, certificate, key, authority)
+    if authority is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    return context
+
+
+def _load(protocol: int, certificate: Path, key: Path, authority: Path | None) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(CIPHERS)
+    for path in filter(None, (certificate, key, authority)):
+        if not path.is_file():
+            raise InvalidInput(f"there is no file {path} for TLS")
+    try:
+        context.load_cert_chain(certificate, key, password="")  # never asks for one
+        if authority is not None:
+            context.load_verify_locations(authority)
+    except (ssl.SSLError, OSError) as error:
+        reason = getattr(error, "reason", None) or type(error).__name__
+        raise InvalidInput(
+            f"the certificate {certificate}, the key {key} or the authority cannot be used for TLS: {reason}; "
+            "they must be PEM files, the key without a passphrase"
+        ) from error
+    return context
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """Peers that may send, peers that listen for reports, and TLS of the server, if any."""
+
+    peers: PeerPolicy
+    commitment_peers: CommitmentPeers
+    tls: ssl.SSLContext | None
+
+
+def load_network_options(
+    settings: Settings, title: str, allowed: Sequence[str], associations: int, per_address: int | None
+) -> NetworkOptions:
+    """Return the options; reports are sent over TLS if the server uses it.
+
+    Parameters
+    ----------
+    settings : Settings
+        Peers with their networks and addresses, and files for TLS.
+    title : str
+        Own AE title.
+    allowed : sequence of str
+        AE titles that may call from any address.
+    associations : int
+        Associations at a time.
+    per_address : int or None
+        Those of one address.
+
+    Raises
+    ------
+    InvalidInput
+        For what is no AE title, network or address, and for files that cannot be used.
+    """
+    peers = [Peer.parse(text) for text in settings.dicom_peers]
+    addresses = [PeerAddress.parse(text) for text in settings.dicom_commitment]
+    certificate, key, authority = (
+        settings.dicom_tls_certificate,
+        settings.dicom_tls_key,
+        settings.dicom_tls_ca,
+    )
+    server_tls = client_tls = None
+    if certificate and key:
+        server_tls = server_context(certificate, key, authority)
+        client_tls = client_context(certificate, key, authority) if addresses else None
+    elif certificate or key or authority:
+        raise InvalidInput("DICOM TLS needs a certificate and a key: give --tls-certificate and --tls-key")
+    policy = PeerPolicy(title, allowed, associations, peers, per_address)
+    return NetworkOptions(policy, CommitmentPeers(title, addresses, client_tls), server_tls)
+
+
+@cache
+def decodable_syntaxes() -> tuple[UID, ...]:
+    """Return the transfer syntaxes of PS3.5 and PS3.6 that `cbir.images` decodes."""
+    return tuple(syntax for syntax in AllTransferSyntaxes if syntax in DECODED)
 
 
 def start_storage_service(

@@ -4,8 +4,7 @@ from pydantic import BaseModel, Field
 
 from cbir.search import Answer, Links
 from cbir.search import example_values as example
-from cbir.search.card_models import Card
-from cbir.search.search_models import LabelsLeftOut
+from cbir.search.search_models import Card, LabelsLeftOut
 from service.client.collection_messages import ChangePage as ChangePage
 from service.client.collection_messages import ChangeRecord as ChangeRecord
 from service.client.collection_messages import CollectionInfo as CollectionInfo

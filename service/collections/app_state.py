@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from flask import current_app
 
-from cbir.api.setting_origins import origins_in_force
+from cbir.api.commands.show_commands import origins_in_force
 from cbir.errors import CbirError, InvalidInput, NotFound
 from cbir.images import Image
 from cbir.images.scaling import encode_image

@@ -7,9 +7,8 @@ from cbir.errors import InvalidInput
 from cbir.images import decode
 from cbir.images.scaling import SIDE
 from cbir.ingest.decoder_tasks import render_thumbnail
-from cbir.search.region_search import RegionQuery
-from cbir.search.regions.explanation import region_area
-from cbir.search.regions.region_cells import region_encoder
+from cbir.search.explanation import region_area
+from cbir.search.region_cells import RegionQuery, region_encoder
 from cbir.store import Collection, Record
 from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source

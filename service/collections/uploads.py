@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from cbir.descriptors.encoders.device_encoder import FEWEST
 from cbir.errors import UnreadableImage
+from cbir.images.scaling import FramePixels
 from cbir.ingest.decoder_tasks import (
     ImageChoice,
     QueryViews,
@@ -25,7 +26,6 @@ from cbir.ingest.decoder_tasks import (
     view_query,
 )
 from cbir.ingest.description import DescribedFile, DescribeTask, describe_prepared, refuse
-from cbir.ingest.frame_pixels import FramePixels
 from cbir.ingest.intake_check import IntakeCheck, ReceivedFile
 from cbir.ingest.process_memory import share_bytes
 from cbir.search import QueryImage

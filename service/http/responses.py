@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 from flask import Flask, Response, request
 
+from cbir.images.scaling import FramePixels
 from cbir.ingest.decoder_tasks import RenderedImage
-from cbir.ingest.frame_pixels import FramePixels
 from cbir.search import Answer
 from cbir.search.picture_facts import (
     EncodedPicture,

@@ -20,7 +20,7 @@ from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.images import Region
 from cbir.rerank.feedback import Feedback
-from cbir.rerank.parameters import PAPER, PRESET, ParameterInfo, ParameterSet
+from cbir.rerank.reranker import PAPER, PRESET, ParameterInfo, ParameterSet
 from cbir.search import MAX_EXAMPLES, MAX_TEXT, ImageId, Judgements, Request
 from cbir.search import example_values as example
 from cbir.search.search_models import QueryOrigin

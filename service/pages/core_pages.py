@@ -10,7 +10,7 @@ from flask import Blueprint, render_template, request
 
 from cbir import rerank
 from cbir.errors import NotFound
-from cbir.rerank.parameters import PAPER, PRESET
+from cbir.rerank.reranker import PAPER, PRESET
 from cbir.rerank.several_examples import takes_several_examples
 from cbir.search import MAX_TEXT, Searcher, can_search_by_text
 from cbir.settings import Settings

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from cbir.errors import InvalidInput, NotFound
 from cbir.search import example_values as example
 from cbir.search import record_links
-from cbir.search.cards import CardWriter
+from cbir.search.hit_selection import CardWriter
 from cbir.store import Collection, Record
 from cbir.store.erasure import erase_deleted
 from cbir.store.records import originals

@@ -10,7 +10,7 @@ from cbir.ingest.decoder_tasks import QueryViews
 from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search import Answer, Hit, Request, Searcher
 from cbir.search.answer import ListBefore
-from cbir.search.cards import CardWriter
+from cbir.search.hit_selection import CardWriter
 from cbir.search.query_parts import check_vectors, normalise_vectors
 from cbir.search.search_models import QueryOrigin
 from cbir.settings import Settings

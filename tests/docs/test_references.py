@@ -12,11 +12,8 @@ from cbir import descriptors, rerank
 from cbir.descriptors import encoders
 from cbir.learn import grading
 from cbir.settings import Settings
-from cbir.system.lazy_commands import KINDS_OF_SEARCH
-from cbir.system.strict_command import HELP_ALL
-from docs_site.command_reference import command_page, walk_commands
-from docs_site.http_reference import http_page
-from docs_site.settings_reference import settings_page
+from cbir.system.lazy_commands import HELP_ALL, KINDS_OF_SEARCH
+from docs_site.references import command_page, http_page, settings_page, walk_commands
 from docs_site.source_pages import ROOT
 
 GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]

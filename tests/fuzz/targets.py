@@ -176,7 +176,7 @@ def manifest() -> Iterator[Function]:
 def settings_file() -> Iterator[Function]:
     """Read a file of settings."""
     from cbir import settings
-    from cbir.api.setting_origins import setting_origins
+    from cbir.api.commands.show_commands import setting_origins
     from cbir.errors import InvalidInput
 
     with tempfile.TemporaryDirectory() as name:

@@ -12,7 +12,7 @@ from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.safety.database_files import UNFINISHED
 from cbir.store.upkeep.carry_over import open_counterpart
-from indexer.index_images import NoProgress
+from indexer.index_job import NoProgress
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
 from indexer.redescribe_run import RedescribeRun

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.command_parts import refusal_report
+from indexer.index_progress import refusal_report
 
 
 def test_a_path_is_no_formula(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cbir import rerank
-from cbir.rerank.parameters import ParameterSet
+from cbir.rerank.reranker import ParameterSet
 
 PAGE = Path(__file__).parents[2] / "docs" / "constants.md"
 PLACE = re.compile(r"`([\w.]+):(\w+)(?:\.(\w+)|\[(\w+)\])?`")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from cbir.api.commands.build_index import build_index
 from cbir.api.commands.change_collection import (
+    build_index,
     copy_whole_collection,
     delete_from_collection,
     erase_patient,
@@ -22,7 +22,7 @@ from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.search import command_options as options
 from cbir.store.collection_address import address_or_folder
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, print_values
-from cbir.system.lazy_commands import LazyCommands
+from cbir.system.lazy_commands import command_group
 
 if TYPE_CHECKING:
     from cbir.store import Collection
@@ -38,15 +38,7 @@ WHEN_LOST = (
 )
 
 
-class CollectionCommands(LazyCommands):
-    """The commands below, and those of the entry-point group."""
-
-    entry_point_group = "cbir.commands.collection"
-
-
-app = typer.Typer(
-    cls=CollectionCommands, no_args_is_help=True, add_completion=False, help="Look after a collection."
-)
+app = command_group("cbir.commands.collection", "Look after a collection.")
 app.command("copy")(copy_whole_collection)
 app.command("delete")(delete_from_collection)
 app.command("erase-patient")(erase_patient)

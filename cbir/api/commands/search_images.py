@@ -13,12 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 from typer import Argument, Option
 
 from cbir import settings
-from cbir.api.commands.search_kinds import SearchCommand
 from cbir.api.commands.search_output import HTML, open_page, search_each, sheet_of_answer
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
 from cbir.system.console import results_console
 from cbir.system.device import Device
+from cbir.system.lazy_commands import SearchCommand
 
 if TYPE_CHECKING:
     import numpy as np

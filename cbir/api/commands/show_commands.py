@@ -1,15 +1,17 @@
-"""`cbir describe`, `cbir admin config` and `cbir collection labels`: commands that only show."""
+"""`cbir describe`, `cbir admin config` and `cbir collection labels`, which only show; origins of settings."""
 
+import os
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic_settings import TomlConfigSettingsSource
 from typer import Argument, Option
 
 from cbir import settings
-from cbir.api.setting_origins import setting_origins
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
+from cbir.settings import PREFIX, Settings, load, settings_file
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from cbir.system.console import OutputFormat, Printed, echo, print_json, results_console
 from cbir.system.device import choose_device
@@ -19,6 +21,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cbir.images import Image, Limits
+
+
+def setting_origins() -> dict[str, str]:
+    """Return the origin of each setting: "environment", the settings file, or "default"."""
+    in_file = TomlConfigSettingsSource(Settings, settings_file())()
+
+    def origin(name: str) -> str:
+        if f"{PREFIX}{name.upper()}" in os.environ:
+            return "environment"
+        return str(settings_file()) if name in in_file else "default"
+
+    return {name: origin(name) for name in Settings.model_fields}
+
+
+def origins_in_force(active: Settings) -> dict[str, str]:
+    """Return the origin of each setting of `active`, as `setting_origins` names it, or "command line"."""
+    loaded = load()
+    return {
+        name: origin if getattr(active, name) == getattr(loaded, name) else "command line"
+        for name, origin in setting_origins().items()
+    }
 
 
 def describe_image(

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 
 from cbir.descriptors.encoders.encoder_files import EncoderCard, EncoderInput, EncoderOutput, VolumeInput
-from cbir.descriptors.networks.window_means import window_means
 from cbir.errors import InvalidInput, UndescribableImage, UnreadableImage
 from cbir.images import Image
+from cbir.images.scaling import window_means
 from cbir.images.volume import Volume
 from cbir.system.threads import checkpoint, locked
 

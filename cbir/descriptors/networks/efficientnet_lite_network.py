@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cbir.descriptors.networks.model_card import DEVIATION, LITE0, LITE1, MEAN, PackagedWeights
-from cbir.descriptors.networks.window_means import window_means
+from cbir.images.scaling import window_means
 
 EPSILON, MOMENTUM = 1e-3, 0.01  # of the batch norms
 STEM = 32  # channels

@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
 from typer import Argument, Option
 
 from cbir.errors import InvalidInput
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_values
-from cbir.system.lazy_commands import LazyCommands
+from cbir.system.lazy_commands import command_group
 
 IMAGES, IMAGE_SIZE = 200, 256
 
@@ -73,18 +72,7 @@ def draw_phantoms(
     echo(f"next: cbir index {out} --collection DIR --labels {manifest}")
 
 
-class DatasetCommands(LazyCommands):
-    """The commands below, and those of the entry-point group."""
-
-    entry_point_group = "cbir.commands.dataset"
-
-
-app = typer.Typer(
-    cls=DatasetCommands,
-    no_args_is_help=True,
-    add_completion=False,
-    help="Prepare a published data set for indexing, or draw phantoms.",
-)
+app = command_group("cbir.commands.dataset", "Prepare a published data set for indexing, or draw phantoms.")
 
 
 @app.command()

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
 from typer import Argument, Option
 
 from cbir.errors import InvalidInput
@@ -14,25 +13,14 @@ from cbir.evaluation.code_error import ErrorRule
 from cbir.search import command_options as options
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, print_values
 from cbir.system.files import atomic_text, harmless_cell, os_errors
-from cbir.system.lazy_commands import LazyCommands
+from cbir.system.lazy_commands import command_group
 
 MAX_EXAMPLES = 3  # dropped images listed per reason
 
 MAX_NOTES = 20
 
 
-class IrmaCommands(LazyCommands):
-    """Subcommands of `cbir irma`; `evaluate` indexes, and belongs to the indexer."""
-
-    entry_point_group = "cbir.commands.irma"
-
-
-app = typer.Typer(cls=IrmaCommands, no_args_is_help=True, add_completion=False)
-
-
-@app.callback()
-def _irma() -> None:
-    """Prepare, answer and score the IRMA benchmark."""
+app = command_group("cbir.commands.irma", "Prepare, answer and score the IRMA benchmark.")
 
 
 def irma_manifest(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.metrics.roc import Roc, auc, roc
+from cbir.evaluation.rank_metrics import Roc, auc, roc
 from cbir.evaluation.report.charts import line_chart, scatter_chart
 from cbir.evaluation.report.report_parts import (
     ReportPictures,

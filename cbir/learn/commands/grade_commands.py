@@ -39,7 +39,7 @@ def fit_slit_lamp(
 ) -> None:
     """Learn to find the lens in slit-lamp images from images with outlines."""
     from cbir.descriptors.lens_files import read_outlines
-    from cbir.descriptors.slit_lamp.lens_finder import fit_lens_finder, write_lens_finder
+    from cbir.descriptors.slit_lamp import fit_lens_finder, write_lens_finder
     from cbir.images import Limits
 
     limits, pictures, contours = Limits.from_settings(settings.load()), [], []
@@ -69,8 +69,8 @@ def _read_outlined(path: Path, contour: Floats, limits: "Limits") -> tuple[Float
     """Read an image, and scale it with its outline for the model; raises InvalidInput if they do not fit."""
     import cv2
 
-    from cbir.descriptors.slit_lamp.lens_finder import to_grey
-    from cbir.descriptors.slit_lamp.shape_model import scale_outlined
+    from cbir.descriptors.shape_model import scale_outlined
+    from cbir.descriptors.slit_lamp import to_grey
     from cbir.images import read_images
 
     try:
@@ -98,8 +98,7 @@ def measure_slit_lamp(
     format: Annotated[Literal["text", "csv", "json"], Option(help="Output format.")] = "text",
 ) -> None:
     """Print the six features of the lens in slit-lamp images; intensities and colours are from 0 to 1."""
-    from cbir.descriptors.slit_lamp import FEATURES, draw_outline, measure_lens
-    from cbir.descriptors.slit_lamp.lens_finder import load_lens_finder
+    from cbir.descriptors.slit_lamp import FEATURES, draw_outline, load_lens_finder, measure_lens
     from cbir.images import Limits, read_images
     from cbir.images.scaling import encode_image
 

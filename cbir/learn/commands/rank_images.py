@@ -101,7 +101,7 @@ def _select_top(scores: list[float], negatives: list[float], fdr: float) -> list
     """Return which images are top at a false discovery rate, and report how many of them may be negative."""
     import numpy as np
 
-    from cbir.evaluation.conformal_selection import least_negatives, least_selected, select_above_negatives
+    from cbir.evaluation.significance import least_negatives, least_selected, select_above_negatives
 
     selected, most_false = select_above_negatives(np.array(scores), np.array(negatives), fdr)
     if selected.any():

@@ -12,7 +12,7 @@ from cbir.search import command_options as options
 from cbir.system.console import StageBars, StageLines, echo
 from cbir.system.device import resolve_device
 from cbir.system.device_failure import device_failures
-from cbir.system.lazy_commands import LazyCommands
+from cbir.system.lazy_commands import command_group
 from cbir.system.remedies import install_command
 
 
@@ -258,17 +258,8 @@ def train_ranker_command(
         )
 
 
-class TrainCommands(LazyCommands):
-    """The commands below, and those of the entry-point group."""
-
-    entry_point_group = "cbir.commands.train"
-
-
-app = typer.Typer(
-    cls=TrainCommands,
-    no_args_is_help=True,
-    add_completion=False,
-    help="Train models, and score images with a ranker; needs the extra `deep`.",
+app = command_group(
+    "cbir.commands.train", "Train models, and score images with a ranker; needs the extra `deep`."
 )
 
 app.command("embedding")(train_embedding_command)

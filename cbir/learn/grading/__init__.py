@@ -9,8 +9,8 @@ from cbir.errors import InvalidInput
 from cbir.learn.grading.boosted_rankers import AdaRank, RankBoost
 from cbir.learn.grading.cnn_ranker import CnnRanker, TunedCnnRanker
 from cbir.learn.grading.s_ndcg_ranker import SNdcgRanker
-from cbir.learn.models.linear.ranking_estimator import LinearRanker, ListSize, RankingEstimator
-from cbir.learn.models.linear.ranking_svm import RankingSVM
+from cbir.learn.models.linear_rankers import RankingSVM
+from cbir.learn.models.ranking_estimator import LinearRanker, ListSize, RankingEstimator
 from cbir.system.remedies import did_you_mean
 
 __all__ = [

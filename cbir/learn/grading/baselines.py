@@ -15,8 +15,8 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
-from cbir.learn.models.linear.kernel_ranker import KernelMap, Tuning, fit_kernel_map
-from cbir.learn.models.linear.ranking_estimator import check_features, check_graded, number_groups
+from cbir.learn.models.kernel_ranker import KernelMap, Tuning, fit_kernel_map
+from cbir.learn.models.ranking_estimator import check_features, check_graded, number_groups
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ class OrdinalRegression(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     ridge : float
         Factor of |coef|^2 / 2, which is added to minus the sum of the log likelihoods.
     kernel : str
-        "linear": standardised features; "auto": tuned kernel features (`cbir.learn.models.linear.kernel_ranker`).
+        "linear": standardised features; "auto": tuned kernel features (`cbir.learn.models.kernel_ranker`).
     tuning : (float, float), optional
         Width and ridge for "auto", instead of tuned ones.
     """
@@ -174,7 +174,7 @@ class RegressionGrader(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         Options of the SVR.
     kernel : str
         "rbf": support vector regression as Li et al. 2009 for cataract, with memory and time quadratic in n; "auto":
-        ridge regression on tuned kernel features (`cbir.learn.models.linear.kernel_ranker`).
+        ridge regression on tuned kernel features (`cbir.learn.models.kernel_ranker`).
     tuning : (float, float), optional
         Width and ridge for "auto", instead of tuned ones.
     """

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.learn.models.linear.ranking_estimator import (
+from cbir.learn.models.ranking_estimator import (
     FeatureRanker,
     LinearRanker,
     ListSize,

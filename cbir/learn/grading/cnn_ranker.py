@@ -21,8 +21,8 @@ from cbir.learn.grading.picture_maps import (
     PictureMaps,
     parse_windows,
 )
-from cbir.learn.models.linear.kernel_ranker import left_out_error
-from cbir.learn.models.linear.ranking_estimator import (
+from cbir.learn.models.kernel_ranker import left_out_error
+from cbir.learn.models.ranking_estimator import (
     FeatureRanker,
     ListSize,
     RankingEstimator,

@@ -31,7 +31,7 @@ from cbir.learn.grading.grading_state import GradingState, load_grading_state
 from cbir.learn.grading.interpolation import GradedList, GradeInterpolator, Smoothing, locate_scores
 from cbir.learn.grading.picture_maps import Show
 from cbir.learn.grading.stored_grading import StoredGrading, read_stored_grading, store_grading, store_network
-from cbir.learn.models.linear.ranking_estimator import RankingEstimator
+from cbir.learn.models.ranking_estimator import RankingEstimator
 from cbir.learn.severity.stored_images import read_grey_image
 from cbir.search import QueryImage, image_links
 from cbir.store import Collection

@@ -36,7 +36,7 @@ from cbir.learn.grading.interpolation import (
     left_out_scores,
 )
 from cbir.learn.grading.picture_maps import PictureMaps
-from cbir.learn.models.linear.ranking_estimator import (
+from cbir.learn.models.ranking_estimator import (
     FeatureRanker,
     ListSize,
     RankingEstimator,

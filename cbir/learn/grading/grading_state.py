@@ -12,7 +12,7 @@ from cbir.learn.grading import SeverityRanker
 from cbir.learn.grading.graded_cases import GradedCases, case_features, read_graded_cases, require_grades
 from cbir.learn.grading.picture_maps import NetworkMean
 from cbir.learn.grading.stored_grading import StoredGrading, StoredNetwork
-from cbir.learn.models.linear.ranking_estimator import FeatureRanker
+from cbir.learn.models.ranking_estimator import FeatureRanker
 from cbir.learn.severity.stored_images import read_grey_image
 from cbir.store import Collection
 from cbir.store.records.filter_conditions import parse_filters

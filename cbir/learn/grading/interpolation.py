@@ -14,7 +14,7 @@ from cbir.evaluation.significance import group_folds
 from cbir.learn.grading.grade_scale import GradeScale, fit_grade_scale, half_width
 from cbir.learn.grading.picture_maps import PictureMaps, Show
 from cbir.learn.grading.s_ndcg_ranker import SNdcgRanker
-from cbir.learn.models.linear.ranking_estimator import RankingEstimator, check_graded, number_groups
+from cbir.learn.models.ranking_estimator import RankingEstimator, check_graded, number_groups
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

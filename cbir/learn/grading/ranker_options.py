@@ -13,8 +13,8 @@ from cbir.learn.grading.cnn_ranker import TUNED_CNN_SIDE, CnnRanker, TunedCnnRan
 from cbir.learn.grading.interpolation import Smoothing
 from cbir.learn.grading.picture_maps import parse_windows
 from cbir.learn.grading.s_ndcg_ranker import SNdcgRanker
-from cbir.learn.models.linear.ranking_svm import LOSSES as SVM_LOSSES
-from cbir.learn.models.linear.ranking_svm import RankingSVM
+from cbir.learn.models.linear_rankers import LOSSES as SVM_LOSSES
+from cbir.learn.models.linear_rankers import RankingSVM
 from cbir.learn.option_groups import RankerChoices
 
 NO_ENCODER = "none"

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 
 from cbir.errors import InvalidInput
-from cbir.learn.models.linear.kernel_ranker import Kernel, KernelRanker, Tuning
-from cbir.learn.models.linear.ranking_estimator import (
+from cbir.learn.models.kernel_ranker import Kernel, KernelRanker, Tuning
+from cbir.learn.models.ranking_estimator import (
     ListSize,
     assign_lists,
     mean_or_nan,

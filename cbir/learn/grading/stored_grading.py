@@ -15,7 +15,7 @@ from cbir.learn.grading.grade_scale import GradeScale
 from cbir.learn.grading.graded_cases import GradedCases
 from cbir.learn.grading.interpolation import GradeInterpolator, Smoothing
 from cbir.learn.grading.picture_maps import GradingNetwork, NetworkMean, PictureMaps, mean_and_max
-from cbir.learn.models.linear.ranking_estimator import FeatureRanker
+from cbir.learn.models.ranking_estimator import FeatureRanker
 
 PART = 256  # images whose maps are read at a time
 Natural = Annotated[int, Field(ge=0, le=1 << 24)]

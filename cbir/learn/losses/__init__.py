@@ -21,7 +21,7 @@ from cbir.learn.losses.embedding_losses import (
     SimilarityLoss,
     focal_loss,
 )
-from cbir.learn.losses.retrieval_losses import RecallAtKLoss, RoadmapLoss
+from cbir.learn.losses.rank_losses import MapLoss, RecallAtKLoss, RecallLoss, RoadmapLoss, SpearmanLoss
 from cbir.learn.losses.score_losses import (
     PartialAucLoss,
     PosAtTopLoss,
@@ -31,7 +31,6 @@ from cbir.learn.losses.score_losses import (
     TopRankLoss,
     ranknet_loss,
 )
-from cbir.learn.losses.sodeep import MapLoss, RecallLoss, SpearmanLoss
 
 __all__ = [
     "ClassificationLoss",

@@ -191,8 +191,8 @@ def new_ranker(encoder: str | None, options: dict[str, Any]) -> SampledRanker:
     return ValueRanker(descriptor=encoder_descriptor_name(encoder), **of_values)
 
 
-def load_severity_ranker(folder: Path, device: str = "cpu") -> SampledRanker:
-    """Load the ranker in `folder` to `device`, ready for use.
+def load_severity_ranker(folder: Path) -> SampledRanker:
+    """Load the ranker in `folder`, ready for use on the CPU.
 
     Raises NotFound if there is none, InvalidInput if weights and card do not match.
     """
@@ -208,7 +208,7 @@ def load_severity_ranker(folder: Path, device: str = "cpu") -> SampledRanker:
         return BayesianNetwork(ranker.backbone, ranker.dropout)
 
     network = load_weights(folder / WEIGHTS, card["sha256"], build)
-    ranker: SampledRanker = kind(**settings, device=device)
+    ranker: SampledRanker = kind(**settings)
     ranker.network_ = ranker.to_device(network).eval()
     ranker.calibrated_ = card["calibrated"]
     return ranker

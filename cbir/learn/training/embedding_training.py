@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cbir.descriptors.networks.embedder import KEPT, Embedder, EmbeddingHead
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics.rank_metrics import RetrievalScores, evaluate_vectors
+from cbir.evaluation.rank_metrics import RetrievalScores, evaluate_vectors
 from cbir.learn.losses.embedding_losses import SimilarityLoss
 from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.training.fine_tuning import parameter_groups

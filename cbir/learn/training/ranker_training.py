@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics.roc import auc, pos_at_top
+from cbir.evaluation.rank_metrics import auc, pos_at_top
 from cbir.learn.losses.score_losses import BinaryLoss, ScoreLoss
-from cbir.learn.models.linear.ranking_estimator import LinearRanker
-from cbir.learn.models.linear.ranking_svm import RankingSVM
-from cbir.learn.models.linear.top_push import TopPush
+from cbir.learn.models.linear_rankers import RankingSVM, TopPush
+from cbir.learn.models.ranking_estimator import LinearRanker
 from cbir.learn.models.scoring_network import ScoringNetwork, picture_features, score_pictures
 from cbir.learn.training.labelled_examples import Parts
 from cbir.learn.training.loss_options import DEFAULT_OPTIONS, SCORE_LOSSES, LossOptions

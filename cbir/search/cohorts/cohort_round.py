@@ -14,16 +14,14 @@ from cbir.search.cohorts.cohort_pool import (
     NO_COMPANIONS,
     CohortPool,
     Companions,
-    collect_pool,
-    find_companions,
-)
-from cbir.search.cohorts.missing_images import JudgedImage, MissingImages, ProposedImage, estimate_missing
-from cbir.search.cohorts.relevance_model import (
     RelevanceModel,
     add_evidence,
+    collect_pool,
+    find_companions,
     learn_relevance,
     likeness_margins,
 )
+from cbir.search.cohorts.missing_images import JudgedImage, MissingImages, ProposedImage, estimate_missing
 from cbir.store.index.port import Numbers
 from cbir.store.records.filter_conditions import Condition
 from cbir.system.threads import take_turn

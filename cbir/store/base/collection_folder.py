@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cbir.errors import CollectionBusy, CollectionDamaged
-from cbir.system.files import OWNER_FILE, OWNER_FOLDER, try_lock, wait_lock, write_bytes
+from cbir.system.files import OWNER_FILE, OWNER_FOLDER, file_sha256, try_lock, wait_lock, write_bytes
 
 GROUP_FILE = stat.S_IRGRP | stat.S_IWGRP
 
@@ -139,7 +139,7 @@ END = "# of the lines above: "  # `sha256sum` passes over comments
 
 def write_sums(folder: Path, names: Iterable[str]) -> None:
     """Write the manifest of the files `names` in a folder, by their paths inside it, atomically."""
-    _store(folder, {name: _file_hash(folder / name) for name in names})
+    _store(folder, {name: file_sha256(folder / name) for name in names})
 
 
 def update_sums(folder: Path, written: Iterable[str] = (), leave_out: Iterable[str] = ()) -> None:
@@ -152,7 +152,7 @@ def update_sums(folder: Path, written: Iterable[str] = (), leave_out: Iterable[s
         return
     left_out = set(leave_out)
     changed = {name: text for name, text in hashes.items() if name not in left_out}
-    changed |= {name: _file_hash(folder / name) for name in written}
+    changed |= {name: file_sha256(folder / name) for name in written}
     if changed != hashes:
         _store(folder, changed)
 
@@ -195,14 +195,9 @@ def changed_files(folder: Path, only: Iterable[str] | None = None) -> list[str]:
 
 def _has_hash(path: Path, expected: str) -> bool:
     try:
-        return _file_hash(path) == expected
+        return file_sha256(path) == expected
     except OSError:
         return False
-
-
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _store(folder: Path, hashes: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Snapshot: the derived index of a collection, one file in FAISS's flat format that is read in place.
+"""Snapshot: the vectors of a collection, one file in FAISS's flat format that is read in place.
 
 A 46-byte preamble precedes the FAISS index, so that the vectors begin at a multiple of 64 bytes and BLAS can read
 them from the mapped file; `tail -c +47 FILE` is a file that faiss.read_index opens. Beside it lie, derived likewise,

@@ -29,7 +29,7 @@ from cbir.store.safety.database_files import require_sound_log
 from cbir.store.safety.row_damage import row_problems
 from cbir.store.snapshot import derived_files
 from cbir.store.snapshot.stored_snapshot import note_erasure
-from cbir.store.views import index_build
+from cbir.store.views import snapshot_build
 from cbir.store.writing.label_writer import LabelWriter
 
 
@@ -71,7 +71,7 @@ def compact_files(
             label_changes.prune_changes(connection, history_days)
         if deleted_days is not None:
             label_changes.prune_deletions(connection, deleted_days)
-    index_build.rebuild_index(folder, database, refit)
+    snapshot_build.rebuild_snapshot(folder, database, refit)
     with database.connect() as connection:
         logged = change_log.is_logged(connection)
     if not logged:  # else the backup has to get them first
@@ -240,7 +240,7 @@ class ImageRemover(LabelWriter):
     def rebuild_without_erased(self) -> bool:
         """Fit statistics and write files without erased images, once no other process writes files; see `compact`."""
         with self._files_when_free():
-            refit = not index_build.statistics_outlive_erasure(self._engine)
+            refit = not snapshot_build.statistics_outlive_erasure(self._engine)
             return compact_files(self.folder, self._engine, refit)
 
     def compact(

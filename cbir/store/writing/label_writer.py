@@ -25,7 +25,7 @@ from cbir.store.records.label_changes import (
     unplaced_uploads,
 )
 from cbir.store.records.records import parse_day
-from cbir.store.views import index_build
+from cbir.store.views import snapshot_build
 
 
 class DerivedFiles:
@@ -41,16 +41,16 @@ class DerivedFiles:
 
     def finish(self) -> None:
         """End an indexing run: write a snapshot if there is none or too much has changed since."""
-        outgrown = index_build.statistics_are_outgrown(self._engine)
-        if outgrown or index_build.index_is_stale(self.folder, self._engine):
+        outgrown = snapshot_build.statistics_are_outgrown(self._engine)
+        if outgrown or snapshot_build.snapshot_is_stale(self.folder, self._engine):
             with self._files_when_free():
-                if outgrown or index_build.index_is_stale(self.folder, self._engine):
-                    index_build.rebuild_index(self.folder, self._engine, outgrown)
+                if outgrown or snapshot_build.snapshot_is_stale(self.folder, self._engine):
+                    snapshot_build.rebuild_snapshot(self.folder, self._engine, outgrown)
 
     def snapshot(self, refit: bool = False) -> None:
-        """Rebuild the derived index from the database and switch to it; `refit` fits new statistics."""
+        """Rebuild the snapshot from the database and switch to it; `refit` fits new statistics."""
         with self._files():
-            index_build.rebuild_index(self.folder, self._engine, refit)
+            snapshot_build.rebuild_snapshot(self.folder, self._engine, refit)
 
     def adopt_statistics(self, statistics: Statistics, fitted_here: bool) -> None:
         """Normalise by `statistics`, until `snapshot` or `compact` fit new ones.
@@ -58,8 +58,8 @@ class DerivedFiles:
         `fitted_here`: they were fitted to images of this collection, so that erasing a patient fits new ones.
         """
         with self._files():
-            adopted = index_build.AdoptedStatistics(statistics, fitted_here)
-            index_build.rebuild_index(self.folder, self._engine, adopted=adopted)
+            adopted = snapshot_build.AdoptedStatistics(statistics, fitted_here)
+            snapshot_build.rebuild_snapshot(self.folder, self._engine, adopted=adopted)
 
     def _files(self) -> AbstractContextManager[None]:
         """Hold the lock of the files: in SQLite, `Collection.writer` does. Raises CollectionBusy."""

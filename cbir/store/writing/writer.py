@@ -1,7 +1,7 @@
 """Writing side of a collection: every call is one transaction, on the disk when it returns."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -60,11 +60,6 @@ class Writer(ImageRemover):
         """Return the records of the quarantined images of those sources that have some."""
         with self._engine.connect() as connection:
             return quarantine.quarantined_records(connection, sources)
-
-    def known_instances(self, uids: Iterable[str]) -> set[str]:
-        """Return those of the SOP Instance UIDs `uids` whose pictures are in the collection."""
-        with self._engine.connect() as connection:
-            return dicom_instances.known_instances(connection, uids)
 
     def add(
         self,

@@ -17,25 +17,14 @@ from cbir.store.collection_address import address_or_folder
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json
 from cbir.system.device_failure import device_failures
 from cbir.system.files import os_errors
-from cbir.system.lazy_commands import LazyCommands
+from cbir.system.lazy_commands import command_group
 
 if TYPE_CHECKING:
     from service.features.annotate.active.annotator_agreement import AnnotatorAgreement
     from service.features.annotate.active.simulation import SimulationResult
 
 
-class AnnotateCommands(LazyCommands):
-    """Subcommands of `cbir annotate`; `serve` belongs to the service."""
-
-    entry_point_group = "cbir.commands.annotate"
-
-
-app = typer.Typer(cls=AnnotateCommands, no_args_is_help=True, add_completion=False)
-
-
-@app.callback()
-def _annotate() -> None:
-    """Learn severity from comparisons of two images."""
+app = command_group("cbir.commands.annotate", "Learn severity from comparisons of two images.")
 
 
 def simulate_annotation(

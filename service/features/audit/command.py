@@ -99,7 +99,7 @@ def show_quarantine(
     format: Printed = OutputFormat.text,
 ) -> None:
     """List the images that the intake check keeps out, release or refuse them."""
-    from cbir.ingest.checks.pixel_checks import FINDINGS, findings_of
+    from cbir.ingest.pixel_checks import FINDINGS, findings_of
     from cbir.store import Collection
     from cbir.store.upkeep.quarantine_release import read_quarantined, refuse_images, release_images
 

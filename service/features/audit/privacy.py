@@ -16,7 +16,7 @@ from cbir.images import Limits, decode
 from cbir.images.dicom_dataset import read_header
 from cbir.images.image import Image
 from cbir.images.reading import read_file, suppress_decoder_logs
-from cbir.ingest.checks.burned_in_text import find_burned_in_text, reader_path
+from cbir.ingest.burned_in_text import find_burned_in_text, reader_path
 from cbir.ingest.object_store import is_object_url, read_url
 from cbir.store import Collection, Record
 from cbir.store.records import originals

@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 from pydantic import AfterValidator, Field, ValidationError
 
 from cbir.errors import CollectionDamaged, NotFound
-from cbir.ingest.checks.pixel_checks import findings_of
+from cbir.ingest.pixel_checks import findings_of
 from cbir.search import example_values as example
 from cbir.store import Collection
 from cbir.store.snapshot.derived_files import read_audit_file

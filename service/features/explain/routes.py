@@ -13,8 +13,8 @@ from cbir.images import Image, Region, decode
 from cbir.ingest.decoder_tasks import describe_choice
 from cbir.search import ImageId, Searcher
 from cbir.search import example_values as example
-from cbir.search.regions.explanation import explain_parts, explaining_encoder, explanation_kind, region_area
-from cbir.search.regions.feature_cells import (
+from cbir.search.explanation import explain_parts, explaining_encoder, explanation_kind, region_area
+from cbir.search.feature_cells import (
     WHOLE,
     Area,
     FeatureCells,

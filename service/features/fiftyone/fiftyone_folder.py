@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.images.scaling import encode_image
-from cbir.ingest.checks.burned_in_text import find_burned_in_text, reader_path
-from cbir.ingest.checks.pixel_checks import findings_of
+from cbir.ingest.burned_in_text import find_burned_in_text, reader_path
+from cbir.ingest.pixel_checks import findings_of
 from cbir.learn.severity.stored_images import read_stored_image
 from cbir.settings import Settings
 from cbir.store import Collection, Record

@@ -7,8 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraint
 
 from cbir.search import MAX_TEXT, ImageId, Judgements, Links
 from cbir.search import example_values as example
-from cbir.search.card_models import Card
-from cbir.search.search_models import LabelsLeftOut
+from cbir.search.search_models import Card, LabelsLeftOut
 
 MAX_TITLE = 200  # characters
 MAX_NOTE = 10_000

@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 from cbir.api.main import app
 from cbir.search.command_options import DESCRIPTORS
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
-from cbir.system.lazy_commands import KINDS_OF_SEARCH, OLD, PANELS, new_name
-from cbir.system.strict_command import HELP_ALL
-from docs_site.command_reference import walk_commands
+from cbir.system.lazy_commands import HELP_ALL, KINDS_OF_SEARCH, OLD, PANELS, new_name
+from docs_site.references import walk_commands
 
 GROUPS = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["entry-points"]
 COMMANDS: list[tuple[str, Any, Any]] = list(walk_commands())

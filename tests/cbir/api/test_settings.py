@@ -5,8 +5,7 @@ import json
 import pytest
 
 from cbir import settings
-from cbir.api.commands.show_commands import show_config
-from cbir.api.setting_origins import setting_origins
+from cbir.api.commands.show_commands import setting_origins, show_config
 from cbir.errors import InvalidInput
 from cbir.system import device
 from cbir.system.console import OutputFormat

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cbir.descriptors.slit_lamp.lens_finder import LensFinder, fit_lens_finder, to_grey, write_lens_finder
+from cbir.descriptors.slit_lamp import LensFinder, fit_lens_finder, to_grey, write_lens_finder
 from cbir.evaluation.datasets.phantoms.lens_phantom import LensPhantom, draw_lens
 
 

@@ -8,10 +8,14 @@ import pytest
 from cbir import descriptors
 from cbir.descriptors.lens_files import LENS_CARD, lens_model_hash, read_lens_card
 from cbir.descriptors.networks.model_card import EMBEDDING_CARD
-from cbir.descriptors.slit_lamp import AXIS, OUTLINE, ActiveShapeModel, draw_outline, measure_lens
-from cbir.descriptors.slit_lamp.lens_finder import (
+from cbir.descriptors.slit_lamp import (
+    AXIS,
+    OUTLINE,
+    ActiveShapeModel,
+    draw_outline,
     fit_lens_finder,
     load_lens_finder,
+    measure_lens,
     to_grey,
     write_lens_finder,
 )

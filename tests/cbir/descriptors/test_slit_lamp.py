@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from cbir.descriptors.shape_model import align_shapes
 from cbir.descriptors.slit_lamp import FEATURES, ActiveShapeModel, measure_lens
-from cbir.descriptors.slit_lamp.shape_model import align_shapes
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.evaluation.datasets.phantoms.lens_phantom import draw_lens
 

@@ -15,12 +15,23 @@ from scipy.stats import binomtest
 from sklearn.isotonic import IsotonicRegression
 
 from cbir import rerank
-from cbir.evaluation.agreement_count import LabelNames, count_agreement, most_frequent, rising_blocks
+from cbir.evaluation.agreement_count import (
+    LabelledRows,
+    LabelNames,
+    count_agreement,
+    most_frequent,
+)
 from cbir.evaluation.auto_choice import update_choice
-from cbir.evaluation.labelled_rows import LabelledRows
 from cbir.gallery.gallery import Gallery
 from cbir.rerank import AutoChoice, read_choice
-from cbir.rerank.answer_evidence import BY_IMAGE, BY_PATIENT, LEAST_IMAGES, AgreementBlock, Evidence
+from cbir.rerank.answer_evidence import (
+    BY_IMAGE,
+    BY_PATIENT,
+    LEAST_IMAGES,
+    AgreementBlock,
+    Evidence,
+    rising_blocks,
+)
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection

@@ -11,8 +11,8 @@ from sklearn.metrics import average_precision_score
 
 from cbir import rerank, settings
 from cbir.evaluation import auto_choice
+from cbir.evaluation.agreement_count import LabelledRows, draw_queries
 from cbir.evaluation.auto_choice import LEAST_LABELLED, LEAST_QUERIES, best_candidate, choose, update_choice
-from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
 from cbir.gallery.gallery import rank
 from cbir.rerank import CANDIDATES, default_choice, read_choice
 from cbir.search import Request, Searcher

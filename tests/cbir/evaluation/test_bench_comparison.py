@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbir import rerank
-from cbir.evaluation.metrics import named_metrics
+from cbir.evaluation import named_metrics
 from cbir.evaluation.runs import Method
 from cbir.rerank.reranker import POSITIVES
 from tests.benches import loaded

@@ -14,7 +14,7 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.evaluation.collection_comparison import compare_collections
 from cbir.evaluation.commands.compare_collections import _facts, _print_comparison
-from cbir.evaluation.metrics.rank_metrics import average_precision
+from cbir.evaluation.rank_metrics import average_precision
 from cbir.evaluation.report.comparison_report import write_comparison_report
 from cbir.search import Request, Searcher
 from cbir.settings import Settings

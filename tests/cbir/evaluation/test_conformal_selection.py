@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import false_discovery_control
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.conformal_selection import (
+from cbir.evaluation.significance import (
     conformal_p_values,
     least_negatives,
     least_selected,

@@ -11,9 +11,9 @@ from sklearn.metrics import average_precision_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics.named_metrics import check_metric_gains, compute_metrics, parse_metrics
-from cbir.evaluation.metrics.rank_metrics import average_precision, evaluate_vectors
+from cbir.evaluation.named_metrics import check_metric_gains, compute_metrics, parse_metrics
 from cbir.evaluation.qrels import BLOCK, RunMatrix, build_qrels
+from cbir.evaluation.rank_metrics import average_precision, evaluate_vectors
 from cbir.evaluation.relevance import parse_relevance as by
 from tests.cbir.evaluation.small import ask, judged, pool
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics.roc import auc, pos_at_top, roc
+from cbir.evaluation.rank_metrics import auc, pos_at_top, roc
 
 SCORES = [0.9, 0.8, 0.8, 0.7, 0.7, 0.1]
 POSITIVE = [1, 1, 0, 0, 1, 0]

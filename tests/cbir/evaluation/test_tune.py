@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics.rank_metrics import average_precision
+from cbir.evaluation.rank_metrics import average_precision
 from cbir.evaluation.tune import METHODS, setting_advice, tune_profile, tune_svm
 from cbir.rerank import default_choice, get_tuned, reranker_class
 from cbir.store import Collection

@@ -7,7 +7,7 @@ import pytest
 from pydicom.dataset import Dataset
 
 from cbir.images import Image, decode
-from cbir.images.scaled_values import ScaledValues, line_through, scale_values
+from cbir.images.image import ScaledValues, line_through, scale_values
 from tests.cbir.images.synthetic_dicom import STORED, dicom_set, written
 
 

@@ -11,8 +11,7 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.runs import parse_methods
 from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.rerank import reranker_class
-from cbir.rerank.parameters import parameter
-from cbir.rerank.reranker import Grid, Reranked, Reranker
+from cbir.rerank.reranker import Grid, Reranked, Reranker, parameter
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from cbir.store.base import profile as profiles

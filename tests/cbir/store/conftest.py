@@ -11,7 +11,7 @@ import pytest
 from cbir.store import Collection, Record
 from cbir.store.base import profile as profiles
 from cbir.store.postgresql.postgresql_address import files_folder
-from cbir.store.views import index_build
+from cbir.store.views import snapshot_build
 from cbir.store.writing.writer import Entry
 from tests.postgresql_server import PostgresqlServer
 
@@ -130,7 +130,7 @@ def collection(new_folder: Callable[[str], Path]) -> Iterator[Collection]:
 @pytest.fixture
 def large_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every snapshot counts as a large one, which has its vectors in half precision beside it."""
-    monkeypatch.setattr(index_build, "HALVES_FROM", 1)
+    monkeypatch.setattr(snapshot_build, "HALVES_FROM", 1)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from cbir.store.snapshot.snapshot import read_half_index, write_half_index
 from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.restore import restore_backup
 from cbir.store.upkeep.verify import verify_collection
-from cbir.store.views import index_build
+from cbir.store.views import snapshot_build
 from tests.cbir.gallery.test_knn import clustered
 
 FEW = settings.load(device="cpu", indexed_candidates=20, indexed_sample=20)
@@ -50,7 +50,7 @@ def test_file_is_read_as_it_was_written_and_others_are_refused(tmp_path: Path) -
 @pytest.fixture(autouse=True)
 def _large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a snapshot of 50 images be a large one."""
-    monkeypatch.setattr(index_build, "HALVES_FROM", 50)
+    monkeypatch.setattr(snapshot_build, "HALVES_FROM", 50)
 
 
 @pytest.fixture
@@ -82,13 +82,13 @@ def test_a_large_snapshot_has_them_and_a_small_one_has_not(
     found, scope, index = search(filled)
     assert (scope, index) == ("the best 5 of 200 by an index", "flat, in half precision")
     assert not verify_collection(filled)
-    monkeypatch.setattr(index_build, "HALVES_FROM", 1000)
+    monkeypatch.setattr(snapshot_build, "HALVES_FROM", 1000)
     with filled.writer() as writer:
         writer.compact()
     assert search(filled)[::2] == (found, "flat")
     assert not halves(filled)
     assert not verify_collection(filled)
-    monkeypatch.setattr(index_build, "HALVES_FROM", 50)
+    monkeypatch.setattr(snapshot_build, "HALVES_FROM", 50)
     with filled.writer() as writer:
         writer.finish()  # as after an upgrade
     assert search(filled)[::2] == (found, "flat, in half precision")

@@ -27,7 +27,7 @@ from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
 from cbir.store.records.filter_conditions import parse_filters
 from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.verify import verify_collection
-from cbir.store.views import index_build
+from cbir.store.views import snapshot_build
 from tests.cbir.store.conftest import entry
 from tests.postgresql_server import PostgresqlServer
 
@@ -167,7 +167,7 @@ def test_statistics_fitted_before_an_erasure_are_not_stored(
             writer.erase_patient(["p1"])
         return find_neighbours(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(index_build.knn, "find_neighbours", erase_meanwhile)
+    monkeypatch.setattr(snapshot_build.knn, "find_neighbours", erase_meanwhile)
     with collection.writer() as writer:
         writer.finish()
     statistics = collection.statistics()

@@ -18,7 +18,7 @@ from cbir.store import Collection
 from cbir.store.snapshot.snapshot import file_checksum
 from cbir.store.upkeep import verify
 from cbir.store.upkeep.verify import verify_collection
-from cbir.store.views import index_build, view_cache
+from cbir.store.views import snapshot_build, view_cache
 from cbir.store.writing.writer import Writer
 from tests.cbir.store.conftest import MakeEntries, entry
 
@@ -29,7 +29,7 @@ K = 5
 @pytest.fixture(autouse=True)
 def _large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a snapshot of 50 images be a large one."""
-    monkeypatch.setattr(index_build, "HALVES_FROM", 50)
+    monkeypatch.setattr(snapshot_build, "HALVES_FROM", 50)
 
 
 @pytest.fixture

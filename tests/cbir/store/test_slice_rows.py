@@ -8,8 +8,8 @@ import pytest
 
 from cbir.errors import InvalidInput
 from cbir.images.slice_order import CYCLE, DAY, SlicePlace
-from cbir.search import cards
-from cbir.search.cards import CardWriter
+from cbir.search import hit_selection
+from cbir.search.hit_selection import CardWriter
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base.reserved_labels import SLICE_PLACE
@@ -231,7 +231,7 @@ def test_a_series_is_put_in_order_once_for_all_answers(
 def test_series_that_were_not_used_for_long_are_forgotten_by_their_slices(
     kept: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cards, "MOST_SLICES", 2 * COUNT)
+    monkeypatch.setattr(hit_selection, "MOST_SLICES", 2 * COUNT)
     record = next(record for _, record in kept.iterate())
     asked = []
 

@@ -1,4 +1,4 @@
-"""The derived index on the disk."""
+"""The snapshot on the disk."""
 
 import weakref
 

@@ -11,8 +11,7 @@ import torch
 
 from cbir.errors import InvalidInput
 from cbir.system import device, device_failure
-from cbir.system.device import choose_device, faiss_gpu_problem, resolve_device
-from cbir.system.faiss_trial import try_index
+from cbir.system.device import choose_device, faiss_gpu_problem, resolve_device, try_faiss
 from tests.cbir.system.device_errors import ERRORS, failing
 
 PLACES = (
@@ -101,7 +100,7 @@ def faiss_gpu(monkeypatch):
 
 
 def test_faiss_that_searches_on_a_gpu(faiss_gpu):
-    try_index()
+    try_faiss()
 
 
 def test_faiss_that_finds_others(faiss_gpu):
@@ -112,14 +111,14 @@ def test_faiss_that_finds_others(faiss_gpu):
 
     faiss_gpu.copy = other
     with pytest.raises(RuntimeError, match="finds other neighbours"):
-        try_index()
+        try_faiss()
 
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_faiss_that_cannot_copy_an_index(faiss_gpu, error):
     faiss_gpu.copy = failing(error)
     with pytest.raises(type(ERRORS[error]())):
-        try_index()
+        try_faiss()
 
 
 ABORTS = (
@@ -144,7 +143,7 @@ def test_the_trial_of_faiss_is_a_process_of_its_own(faiss_gpu, monkeypatch, capl
 
 
 def test_a_trial_of_faiss_that_ends_well(faiss_gpu, monkeypatch):
-    monkeypatch.setattr(device, "FAISS_TRIAL", ("-c", "import cbir.system.faiss_trial"))
+    monkeypatch.setattr(device, "FAISS_TRIAL", ("-c", "import cbir.system.device"))
     assert faiss_gpu_problem() is None
 
 

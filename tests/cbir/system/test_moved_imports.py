@@ -6,11 +6,11 @@ from importlib.util import find_spec
 
 import pytest
 
-from cbir.system.moved_imports import MOVED, present_name
+from cbir.system.api_packages import MOVED, present_name
 
 
 def test_names_of_submodules() -> None:
-    assert present_name("cbir.models.linear.ranking_svm") == "cbir.learn.models.linear.ranking_svm"
+    assert present_name("cbir.models.linear.ranking_svm") == "cbir.learn.models.linear_rankers"
     assert present_name("cbir.losses.toprank") == "cbir.learn.losses.score_losses"
     assert present_name("cbir.models.backbones") == "cbir.descriptors.networks.backbones"
     assert present_name("cbir.search") is None
@@ -33,7 +33,7 @@ def test_moved_modules_exist() -> None:
         pytest.param(
             "import cbir.losses.ranknet", "import cbir.learn.losses.score_losses", marks=pytest.mark.deep
         ),
-        ("import cbir.models.linear.top_push", "import cbir.learn.models.linear.top_push"),
+        ("import cbir.models.linear.top_push", "import cbir.learn.models.linear_rankers"),
     ],
 )
 def test_an_earlier_import_warns_and_is_the_same_module(old: str, new: str) -> None:

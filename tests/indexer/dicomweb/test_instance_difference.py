@@ -6,7 +6,7 @@ import pytest
 
 from cbir.ingest.description import DescribedFile
 from cbir.store.upkeep.archive_instances import StoredFrame, StoredInstance
-from indexer.dicomweb.instance_difference import find_difference
+from indexer.dicomweb.archive_items import find_difference
 from tests.cbir.store.conftest import entry
 
 

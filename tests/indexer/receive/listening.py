@@ -18,7 +18,7 @@ from indexer.describe_instance import InstanceFilter
 from indexer.index_request import open_collection
 from indexer.intake import Intake
 from indexer.receive.bounded_server import BoundedServer
-from indexer.receive.peer_policy import PeerPolicy
+from indexer.receive.peer_limits import PeerPolicy
 from indexer.receive.storage_commitment import CommitmentPeers, StorageCommitment
 from indexer.receive.storage_service import start_storage_service
 

@@ -11,10 +11,9 @@ from threading import Event, Thread
 import pytest
 from pynetdicom.pdu import A_ASSOCIATE_RQ
 
-from indexer.receive import bounded_server, connection_limits
+from indexer.receive import bounded_server, peer_limits
 from indexer.receive.bounded_server import BoundedServer
-from indexer.receive.connection_limits import PendingConnections
-from indexer.receive.peer_policy import PeerPolicy
+from indexer.receive.peer_limits import PeerPolicy, PendingConnections
 from tests.indexer.receive.listening import OTHER, associate, listening, port_of
 
 HELD = 40
@@ -166,7 +165,7 @@ def test_one_address_cannot_take_all_associations(server: BoundedServer) -> None
 def test_the_association_that_is_idle_longest_gives_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_limits, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(peer_limits, "IDLE_SECONDS", 0.5)
     with listening(tmp_path / "collection", PeerPolicy("CBIR", max_associations=2)) as server:
         port = port_of(server)
         first, second = associate(port), associate(port)

@@ -10,8 +10,8 @@ from pynetdicom import AE
 from pynetdicom.association import Association
 from pynetdicom.transport import AssociationSocket
 
-from indexer.receive import bounded_server, connection_limits, storage_service
-from indexer.receive.peer_policy import PeerPolicy
+from indexer.receive import bounded_server, peer_limits, storage_service
+from indexer.receive.peer_limits import PeerPolicy
 from tests.indexer.receive.listening import listening, port_of
 from tests.indexer.receiving import slices
 
@@ -25,7 +25,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storage_service, "NETWORK_SECONDS", SECONDS)
         patch.setattr(storage_service, "ACSE_SECONDS", SECONDS)
-        patch.setattr(connection_limits, "PDU_SECONDS", SECONDS)
+        patch.setattr(peer_limits, "PDU_SECONDS", SECONDS)
         patch.setattr(bounded_server, "REQUEST_SECONDS", SECONDS)
         with listening(place, PeerPolicy("CBIR", max_associations=1)) as server:
             yield port_of(server)

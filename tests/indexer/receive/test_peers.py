@@ -13,10 +13,10 @@ from pynetdicom.pdu import A_ASSOCIATE_RQ
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from indexer.receive.network_options import load_network_options
-from indexer.receive.peer_policy import UNKNOWN_CALLED, UNKNOWN_CALLING, UNKNOWN_PROTOCOL, Peer, PeerPolicy
+from indexer.receive.peer_limits import UNKNOWN_CALLED, UNKNOWN_CALLING, UNKNOWN_PROTOCOL, Peer, PeerPolicy
 from indexer.receive.receive_command import receive
 from indexer.receive.storage_commitment import PeerAddress
+from indexer.receive.storage_service import load_network_options
 from tests.indexer.receive.listening import OTHER, associate, listening, port_of
 from tests.indexer.receiving import CBIR, Receiver, receiver
 

@@ -18,9 +18,9 @@ from pynetdicom.sop_class import StorageCommitmentPushModel, StorageCommitmentPu
 from cbir.store import Collection
 from indexer.receive import storage_commitment
 from indexer.receive.bounded_server import BoundedServer
-from indexer.receive.network_options import client_context, server_context
-from indexer.receive.peer_policy import PeerPolicy
+from indexer.receive.peer_limits import PeerPolicy
 from indexer.receive.storage_commitment import CommitmentPeers, PeerAddress
+from indexer.receive.storage_service import client_context, server_context
 from tests.indexer.dicomweb.small_archive import certificate
 from tests.indexer.receive.listening import OTHER, associate, listening, port_of
 from tests.indexer.receiving import instances_in, receiver, send, slices

@@ -11,8 +11,8 @@ import pytest
 
 from cbir.errors import InvalidInput
 from indexer.receive import bounded_server
-from indexer.receive.network_options import client_context, server_context
-from indexer.receive.peer_policy import PeerPolicy
+from indexer.receive.peer_limits import PeerPolicy
+from indexer.receive.storage_service import client_context, server_context
 from tests.indexer.dicomweb.small_archive import certificate
 from tests.indexer.receive.listening import OTHER, associate, listening, port_of
 from tests.indexer.receiving import file_of, instances_in, receiver, slices

@@ -84,9 +84,7 @@ class _Look(NamedTuple):
     reflex: tuple[float, float, float]
 
 
-def draw_lens(
-    grade: float, generator: Generator, height: int = 120, noise: float = NOISE, scatter: float = 1.0
-) -> LensPhantom:
+def draw_lens(grade: float, generator: Generator, height: int = 120, scatter: float = 1.0) -> LensPhantom:
     """Draw a phantom with a random lens.
 
     Parameters
@@ -97,8 +95,6 @@ def draw_lens(
         Random numbers.
     height : int
         Pixels, 64 to 1536.
-    noise : float
-        Standard deviation of the pixel noise; 1 is full intensity.
     scatter : float
         Factor of the variation between people of one grade; above 1 makes grading harder.
 
@@ -124,7 +120,7 @@ def draw_lens(
     picture = np.clip(picture, 0.0, 1.0)
     mean = float((picture[inside] @ TO_GREY).mean())
     picture = cv2.GaussianBlur(picture, (0, 0), 0.004 * height)
-    picture += noise * generator.standard_normal(picture.shape)
+    picture += NOISE * generator.standard_normal(picture.shape)
     pixels = np.rint(np.clip(picture, 0.0, 1.0) * 255).astype(np.uint8)
     truth = LensFeatures(mean, *look.reflex, float(look.sulcus), float(look.anterior / look.posterior))
     return LensPhantom(pixels, _contour(lens) * height - 0.5, float(grade), truth)

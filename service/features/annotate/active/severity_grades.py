@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import precision_recall_fscore_support
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics.roc import auc
+from cbir.evaluation.rank_metrics import auc
 from cbir.learn.grading.baselines import MOST_LEVELS, OrdinalRegression
 from cbir.learn.grading.grade_scale import nearest_level
-from cbir.learn.models.linear.ranking_estimator import mean_or_nan
+from cbir.learn.models.ranking_estimator import mean_or_nan
 from service.features.annotate.active.candidate_pool import Rows
 
 Floats = NDArray[np.floating]

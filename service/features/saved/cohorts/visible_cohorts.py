@@ -6,8 +6,8 @@ from typing import Any
 
 from cbir.errors import DatabaseUnavailable, InvalidInput, NotFound
 from cbir.search import Searcher, record_links
-from cbir.search.cards import CardWriter
 from cbir.search.cohorts.missing_images import JudgedImage
+from cbir.search.hit_selection import CardWriter
 from cbir.store import Collection, Record
 from service.access.caller import actor_name
 from service.collections.app_state import AppState, current_state

@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 
 from cbir.learn import grading
 from cbir.learn.grading.baselines import baseline_grader
-from cbir.learn.models.linear.kernel_ranker import Tuning, fit_kernel_map, kernels, left_out_residuals
+from cbir.learn.models.kernel_ranker import Tuning, fit_kernel_map, kernels, left_out_residuals
 from tests.cbir.learn.grading.cases import drawn
 from tests.cbir.learn.grading.test_kernel import bent
 

@@ -16,7 +16,7 @@ from cbir.errors import InvalidInput
 from cbir.learn.grading import AdaRank, RankBoost, RankingSVM, SNdcgRanker, s_ndcg_ranker
 from cbir.learn.grading.s_ndcg_ranker import SmoothSteps, hold_out_groups, s_ndcg
 from cbir.learn.losses import SNdcgLoss
-from cbir.learn.models.linear.ranking_estimator import (
+from cbir.learn.models.ranking_estimator import (
     Pairs,
     assign_lists,
     kendall_tau,

@@ -8,9 +8,9 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics.roc import auc, pos_at_top
+from cbir.evaluation.rank_metrics import auc, pos_at_top
 from cbir.learn.grading import RankingSVM
-from cbir.learn.models.linear.top_push import TopPush, project_dual
+from cbir.learn.models.linear_rankers import TopPush, project_dual
 
 
 def overlapping(m=15, n=40, d=4, apart=1.0, seed=0):

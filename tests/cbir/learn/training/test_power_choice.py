@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cbir.evaluation.metrics.roc import auc, pos_at_top
+from cbir.evaluation.rank_metrics import auc, pos_at_top
 from cbir.learn.models.scoring_network import ScoringNetwork, score_pictures
 from cbir.learn.training.loss_options import LossOptions
 from cbir.learn.training.ranker_folder import chooses_power, train_every_power

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 from cbir.api.main import app
 from cbir.errors import CbirError, InvalidInput, NotFound
-from cbir.evaluation.metrics.roc import auc
+from cbir.evaluation.rank_metrics import auc
 from cbir.learn.losses import PosAtTopLoss, TopRankLoss
 from cbir.learn.models import scoring_network
-from cbir.learn.models.linear.top_push import TopPush
+from cbir.learn.models.linear_rankers import TopPush
 from cbir.learn.models.scoring_network import ScoringNetwork, picture_features, score_pictures
 from cbir.learn.training import fine_tuning
 from cbir.learn.training.labelled_examples import split_by_positive

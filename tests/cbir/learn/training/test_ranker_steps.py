@@ -7,11 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from cbir.evaluation.metrics.roc import auc, pos_at_top
+from cbir.evaluation.rank_metrics import auc, pos_at_top
 from cbir.learn.losses import TopRankLoss
 from cbir.learn.losses.score_losses import AbsoluteErrorLoss
-from cbir.learn.models.linear.ranking_svm import RankingSVM
-from cbir.learn.models.linear.top_push import TopPush
+from cbir.learn.models.linear_rankers import RankingSVM, TopPush
 from cbir.learn.models.scoring_network import ScoringNetwork
 from cbir.learn.training.loss_options import LossOptions
 from cbir.learn.training.ranker_training import (

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbir.search.cohorts.relevance_model import add_evidence
+from cbir.search.cohorts.cohort_pool import add_evidence
 
 IMAGES = st.lists(
     st.tuples(st.floats(0.001, 0.999), st.floats(-8, 8), st.floats(1, 50)), min_size=1, max_size=40

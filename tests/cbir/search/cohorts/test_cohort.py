@@ -17,10 +17,16 @@ from cbir.api.collection_search import OpenCollection
 from cbir.errors import InvalidInput, NotFound
 from cbir.gallery.vector_blocks import Floats, VectorBlocks
 from cbir.search import Searcher
-from cbir.search.cohorts.cohort_pool import NO_COMPANIONS, CohortPool, Companions
+from cbir.search.cohorts.cohort_pool import (
+    NO_COMPANIONS,
+    CohortPool,
+    Companions,
+    RelevanceModel,
+    learn_relevance,
+    likeness_margins,
+)
 from cbir.search.cohorts.cohort_round import DRY, LIKENESS, CohortRound, start_round
 from cbir.search.cohorts.missing_images import JudgedImage, estimate_missing
-from cbir.search.cohorts.relevance_model import RelevanceModel, learn_relevance, likeness_margins
 from tests.cbir.search.cohorts.drawn_collection import GROUPS, draw, labels_of
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cbir.api.main import app
 from cbir.errors import InvalidInput
 from cbir.evaluation.datasets.phantoms import write_phantoms
-from indexer.index_images import index_images
+from indexer.index_job import index_images
 from service.features.audit.audit_output import REPORT_FILES, check_report_folder, write_report_folder
 from service.features.audit.privacy import PrivacyFindings, PrivacyGroup
 from service.features.audit.report_sections import render_privacy

@@ -21,7 +21,7 @@ from cbir.evaluation.datasets.phantoms import draw_phantom
 from cbir.images import Limits
 from cbir.store import Collection
 from cbir.store.records.records import hash_patient
-from indexer.index_images import index_images
+from indexer.index_job import index_images
 from service.features.audit.privacy import find_privacy
 from service.features.audit.privacy_tags import check_tags, profile_tags, read_identity
 from service.features.audit.privacy_texts import (

@@ -20,7 +20,7 @@ from cbir.evaluation.datasets.dataset_manifests import write_fiftyone_manifest
 from cbir.evaluation.datasets.phantoms import draw_phantom, write_phantoms
 from cbir.images import read_images
 from cbir.store import Collection
-from indexer.index_images import index_images
+from indexer.index_job import index_images
 from service.features.fiftyone import fiftyone_folder as documents
 from service.features.fiftyone.fiftyone_folder import write_fiftyone_folder
 

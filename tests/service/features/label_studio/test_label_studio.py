@@ -13,7 +13,7 @@ from cbir.api.main import app
 from cbir.errors import InvalidInput
 from cbir.evaluation.datasets.phantoms import write_phantoms
 from cbir.images import read_images
-from indexer.index_images import index_images
+from indexer.index_job import index_images
 from service.features.annotate.active.judgement_journal import PairAnswer, read_journal, valid_judgements
 from service.features.annotate.study_files import JOURNAL, AskedPair, StudyRound, read_rounds
 from service.features.label_studio import tasks as label_studio_tasks

@@ -22,7 +22,7 @@ from cbir.search.prior_studies import PriorRequest, find_priors
 from cbir.store import Collection
 from cbir.store.records.filter_conditions import DicomScope
 from indexer.describe_instance import InstanceTask, describe_instance
-from indexer.index_images import index_images
+from indexer.index_job import index_images
 from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.client import Client

@@ -1,1 +1,0 @@
-"""Quality metrics. Those that need ir-measures are imported by `named_metrics` alone."""
