@@ -31,7 +31,11 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", FILES)
 def test_module(name: str, copies: Path) -> None:
     done = subprocess.run(
-        [str(NODE), "--import", "./page.js", "--test", name], cwd=copies, capture_output=True, text=True, timeout=400
+        [str(NODE), "--import", "./page.js", "--test", name],
+        cwd=copies,
+        capture_output=True,
+        text=True,
+        timeout=400,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "# tests 0" not in done.stdout
