@@ -51,6 +51,18 @@ def test_neighbours():
     assert above.tolist() == [1, 2, 2, 0, 0, -1, -1]
 
 
+def test_of_equal_scores_the_lighter_image_comes_first():
+    """Whatever the order of the images, so that the running median does not depend on it either."""
+    scores, grades = np.repeat([1.0, 2.0, 3.0], 5), np.tile([4.0, 0.0, 3.0, 1.0, 2.0], 3)
+    for seed in range(3):
+        shuffled = np.random.default_rng(seed).permutation(15)
+        listed = GradedList(scores[shuffled], grades[shuffled], 3)
+        assert grades[shuffled][listed.order].tolist() == [0, 1, 2, 3, 4] * 3
+        np.testing.assert_array_equal(
+            listed.grades(np.arange(5.0)), GradedList(scores, grades, 3).grades(np.arange(5.0))
+        )
+
+
 def test_smoothing_is_the_running_median():
     scores, grades = np.arange(9.0), np.array([1.0, 1, 5, 2, 1, 3, 4, 1, 4])
     smoothed = GradedList(scores, grades, 3).grades(scores)
