@@ -174,6 +174,16 @@ def test_flow_counts_by_its_share_in_the_flow_from_all_judged_images():
     assert np.ptp(np.log(flow) - relevant[reached]) < 0.05, "which is the first part of the score"
 
 
+def test_flow_needs_a_graph_and_half_of_its_images():
+    vectors, _ = clusters(80)
+    linked = joined(vectors)
+    cases = (linked, 40, True), (linked, 39, False), (linked, 0, False), (plain(vectors), 80, False)
+    for gallery, listed, flows in cases:
+        ranking = rank(vectors[0], gallery, np.arange(listed))
+        logs = SeededDiffusion().log_flow(vectors[:1], judged({}), ranking, gallery)
+        assert (logs is not None) is flows
+
+
 def test_among_equal_judgements_the_learned_score_decides():
     rows, scores = np.arange(6), np.array([0.1, 0.9, 0.5, 0.3, -2.0, 5.0])
     said = judged({0: 1.0, 1: 1.0, 2: 0.9, 3: -1.0, 5: -1.0})

@@ -242,6 +242,15 @@ def test_negatives_are_drawn_from_all_but_the_best(method):
     assert result.notes == ("5 negatives for each SVM instead of 6: there are no more images",)
 
 
+@pytest.mark.parametrize("method", ["eprf", "nprf"])
+def test_no_more_than_a_hundred_negatives_are_drawn(method):
+    vectors, _ = clusters(150)
+    gallery, learner = plain(vectors), get_learner(method, {}, {"P": 99})
+    examples = clusters(3, seed=9)[0]
+    result = learn(learner, examples, judged({}), nearest_list(examples, gallery), gallery)
+    assert result.notes == ("50 negatives for each SVM instead of 100: there are no more images",)
+
+
 def test_an_image_judged_both_ways_by_its_copy_still_has_a_finite_score():
     vectors, _ = clusters(60)
     vectors[7] = vectors[3]
