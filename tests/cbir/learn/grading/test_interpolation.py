@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from cbir.errors import InvalidInput
 from cbir.learn.grading import RankBoost, RankingSVM
-from cbir.learn.grading.interpolation import GradedList, GradeInterpolator
+from cbir.learn.grading.interpolation import GradedList, GradeInterpolator, locate_scores
 from tests.cbir.learn.grading.cases import drawn
 
 LIST = GradedList(np.array([3.0, 1.0, 2.0, 2.0]), np.array([5.0, 1.0, 2.0, 4.0]))
@@ -49,6 +49,13 @@ def test_neighbours():
     below, above = LIST.neighbours(np.array([0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 9.0]))
     assert below.tolist() == [-1, 1, 1, 3, 3, 0, 0]
     assert above.tolist() == [1, 2, 2, 0, 0, -1, -1]
+
+
+def test_the_neighbours_of_a_placement_may_be_the_first_image():
+    placed = locate_scores(LIST, np.array([0.0, 2.5, 3.0, 9.0]), None, (1.0, 5.0))
+    assert [(case.lighter, case.severer) for case in placed] == [(None, 1), (3, 0), (0, None), (0, None)]
+    assert [case.grade for case in placed] == [1, 4, 5, 5]
+    assert np.isnan([case.low for case in placed]).all()
 
 
 def test_of_equal_scores_the_lighter_image_comes_first():

@@ -57,6 +57,12 @@ def test_learning_with_it_brings_classes_together(name):
     assert torch.equal(LABELS[nearest], LABELS)
 
 
+@NAMES
+def test_two_classes_are_enough(name):
+    loss = embedding_loss(name, 4, 2)(scores_of(8, 4), torch.tensor([0, 0, 1, 1, 0, 1, 1, 0]))
+    assert 0 < float(loss.detach()) < 100
+
+
 def test_retrieval_is_the_loss_of_each_anchor():
     embeddings = scores_of(9, 4)
     vectors = torch.nn.functional.normalize(embeddings)

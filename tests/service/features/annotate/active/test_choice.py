@@ -14,7 +14,12 @@ from cbir.learn.losses import ranknet_loss
 from cbir.learn.severity.judged_pairs import SeverityEstimate
 from service.features.annotate.active import strategies
 from service.features.annotate.active.candidate_pool import CandidatePool, severity_bins, take_turns
-from service.features.annotate.active.diverse_selection import PairGradients, spread_pairs, typical_images
+from service.features.annotate.active.diverse_selection import (
+    PairGradients,
+    _sparsity,
+    spread_pairs,
+    typical_images,
+)
 from service.features.annotate.active.pair_selection import (
     first_pairs,
     select_pairs,
@@ -242,6 +247,15 @@ def test_badge_draws_by_the_distance_to_the_nearest_of_all_it_has():
     other = found.distances(second) / found.distances(second).sum()
     assert np.abs(expected - other).max() > 0.15, "the last pair alone would draw others"
     np.testing.assert_allclose(np.bincount(thirds, minlength=6) / len(thirds), expected, atol=0.05)
+
+
+@pytest.mark.parametrize("count", [1, 2, 12, 21, 60])
+def test_a_place_is_as_dense_as_its_twenty_neighbours_are_near(count):
+    points = rng(count).normal(size=(count, 3)) * 4
+    points[count // 2 :] = points[: count - count // 2]  # copies are neighbours too
+    apart = np.sort(np.linalg.norm(points[:, None] - points, axis=2), axis=1)[:, 1:21]
+    expected = [distances.sum() / max(len(distances), 1) for distances in apart]
+    np.testing.assert_allclose(_sparsity(points), expected, atol=1e-6)
 
 
 def test_the_memory_for_the_densest_place_of_a_large_cluster_is_bounded():
