@@ -63,6 +63,18 @@ def test_two_classes_are_enough(name):
     assert 0 < float(loss.detach()) < 100
 
 
+@NAMES
+def test_half_precision_becomes_float32_and_float64_stays(name):
+    torch.manual_seed(0)
+    loss = embedding_loss(name, 4, 3)
+    half = scores_of(9, 4).half()
+    found = loss(half, LABELS).detach()
+    assert found.dtype == torch.float32
+    assert float(found) == pytest.approx(float(loss(half.float(), LABELS).detach()), rel=1e-6)
+    if name != "smooth-ap":  # the library's counts in float32
+        assert loss.double()(scores_of(9, 4), LABELS).dtype == torch.float64
+
+
 def test_retrieval_is_the_loss_of_each_anchor():
     embeddings = scores_of(9, 4)
     vectors = torch.nn.functional.normalize(embeddings)

@@ -249,6 +249,15 @@ def test_recall_at_k(temperature):
     assert float(RecallAtKLoss(temperature)(scores, relevant)) == pytest.approx(np.mean(values))
 
 
+def test_recall_at_k_is_never_more_than_all():
+    """Nine equal ones at the top, of rank 5 each: a ninth that is nearly among the first 8 is no more recall."""
+    scores = torch.tensor([0.9] * 9 + [0.1] * 4, dtype=torch.float64)
+    found = {k: 9 / (1 + math.exp(5 - k)) for k in (1, 2, 4, 8, 16)}
+    assert found[8] > 8
+    expected = np.mean([1 - min(value / min(k, 9), 1) for k, value in found.items()])
+    assert float(RecallAtKLoss()(scores, torch.tensor([1] * 9 + [0] * 4))) == pytest.approx(expected)
+
+
 def test_recall_at_k_of_an_example():
     scores = torch.tensor([0.9, 0.5, 0.1], dtype=torch.float64)  # the relevant one has rank 2
     expected = np.mean([1 - 1 / (1 + math.exp(2 - k)) for k in (1, 2, 4, 8, 16)])
