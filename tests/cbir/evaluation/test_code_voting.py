@@ -185,3 +185,10 @@ def test_of_equally_good_thresholds_that_of_the_rule_is_taken(tree):
 def test_one_image_to_choose_by():
     tuned = tune_voting(neighbours([[0]]), np.array([1]), class_decisions(["1", "2"]))
     assert tuned.error == 1
+
+
+def test_the_expected_error_of_one_half_is_that_of_the_setting_chosen_on_the_other():
+    """Even images are right with one neighbour, odd ones with three: each half has the other's setting."""
+    labels = [[1, 0, 0], [0, 1, 1]] * 10
+    tuned = tune_voting(neighbours(labels), np.ones(20, np.int64), class_decisions(["1", "2"]))
+    assert tuned.error == 1.0

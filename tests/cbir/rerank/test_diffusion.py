@@ -110,6 +110,14 @@ def test_a_condition_that_leaves_little_makes_a_graph_of_its_own() -> None:
     assert set(np.argsort(-part.scores)[:40]) == set(nearest)
 
 
+@pytest.mark.parametrize(("visible", "scope"), [(150, "collection"), (149, "top")])
+def test_half_of_the_gallery_is_enough_for_its_graph(visible: int, scope: str) -> None:
+    """Relevance reaches all of it; a graph of the nearest alone has no more than these."""
+    whole, query = gallery(vectors(300)), vectors(1, 9)[0]
+    ranking = rank(query, whole, np.arange(visible))
+    assert Diffusion(local=20)(query, ranking, whole).scope == scope
+
+
 @pytest.mark.parametrize("rows", [np.arange(0, 250, 3), np.arange(0, 250, 50)])
 def test_behind_a_filter_relevance_flows_through_all_that_is_visible(rows: np.ndarray) -> None:
     held, query = vectors(250), vectors(1, 9)[0]

@@ -174,7 +174,51 @@ def test_flow_counts_by_its_share_in_the_flow_from_all_judged_images():
     assert np.ptp(np.log(flow) - relevant[reached]) < 0.05, "which is the first part of the score"
 
 
+def test_flow_needs_a_graph_and_half_of_its_images():
+    vectors, _ = clusters(80)
+    linked = joined(vectors)
+    cases = (linked, 40, True), (linked, 39, False), (linked, 0, False), (plain(vectors), 80, False)
+    for gallery, listed, flows in cases:
+        ranking = rank(vectors[0], gallery, np.arange(listed))
+        logs = SeededDiffusion().log_flow(vectors[:1], judged({}), ranking, gallery)
+        assert (logs is not None) is flows
+
+
 def test_among_equal_judgements_the_learned_score_decides():
     rows, scores = np.arange(6), np.array([0.1, 0.9, 0.5, 0.3, -2.0, 5.0])
     said = judged({0: 1.0, 1: 1.0, 2: 0.9, 3: -1.0, 5: -1.0})
     assert top_k(apply_judgements(scores, said, rows), 6).tolist() == [1, 0, 2, 4, 5, 3]
+
+
+def test_flow_from_several_examples_and_judged_images_is_that_of_dense_steps():
+    """Each example counts as one, judged images as their relevance; only listed and judged images pass it on."""
+    vectors, _ = clusters(90)
+    gallery, examples = joined(vectors), clusters(2, seed=9)[0] * np.float32([[0.2], [2.0]])
+    listed, said = np.arange(70), {3: 1.0, 75: 0.8, 8: -0.5, 80: -1.0}
+    graph, _ = gallery.neighbourhood.covering(gallery)
+    allowed = np.isin(np.arange(90), [*listed, *said])
+    units, _ = gallery.space.transform(vectors)
+    start = np.zeros(90)
+    for unit in gallery.space.transform(examples)[0]:
+        squared = np.where(allowed, ((units - unit) ** 2).sum(axis=1), np.inf).astype(np.float32)
+        edges = graph.edges(squared)
+        joins = np.divide(edges, np.sqrt(graph.degrees + edges), where=edges > 0, out=np.zeros(90))
+        start += joins / joins.sum()
+    against = np.zeros(90)
+    for row, relevance in said.items():
+        (start if relevance > 0 else against)[row] += abs(relevance)
+    root = np.sqrt(graph.degrees)
+    transition = allowed[:, None] * graph.weights.toarray() * allowed / np.outer(root, root)
+
+    def arrived(source: np.ndarray) -> np.ndarray:
+        flow = 0.1 * source
+        for _ in range(20):
+            flow = 0.9 * transition @ flow + 0.1 * source
+        return flow[listed]
+
+    relevant, irrelevant = arrived(start), arrived(against)
+    expected = np.log(relevant / relevant.max() + 1e-6)
+    expected += np.log((relevant + 1e-6) / (relevant + irrelevant + 1e-6))
+    ranking = merge_nearest([rank(example, gallery, listed) for example in examples])
+    found = SeededDiffusion().log_flow(examples, judged(said), ranking, gallery)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)

@@ -42,6 +42,11 @@ def test_images_alike_and_none_at_all_give_a_finite_width(vectors):
     assert 0.0 < np.float32(gamma) < np.inf
 
 
+def test_where_most_images_are_the_query_the_largest_distance_is_typical():
+    vectors = np.float32([[0, 0], [0, 0], [0, 0], [3, 4], [0, 2]])
+    assert kernel_gamma("auto", vectors[0], gallery_of(vectors), np.arange(5), 15.0) == pytest.approx(15 / 25)
+
+
 @METHODS
 @pytest.mark.parametrize("scale", [0.01, 30.0])
 def test_scale_changes_nothing(name, scale):

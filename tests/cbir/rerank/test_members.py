@@ -67,6 +67,13 @@ def test_same_question_same_answer(name):
 
 
 @MEMBERS
+def test_nothing_is_noted_where_there_are_enough_images(name):
+    vectors = vectors_of(400)
+    gallery = gallery_of(vectors)
+    assert rerank.get(name)(vectors[0], rank(vectors[0], gallery), gallery).notes == ()
+
+
+@MEMBERS
 def test_queries_at_the_same_time_do_not_disturb_each_other(name):
     vectors = vectors_of(6000)
     alone = [scores_of(name, vectors[row], vectors) for row in range(8)]

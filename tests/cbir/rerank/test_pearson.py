@@ -57,6 +57,35 @@ def test_far_from_the_origin_nothing_is_lost():
     np.testing.assert_allclose(rho[1], rho[0], atol=1e-4)  # what rounding the inputs costs
 
 
+@pytest.mark.parametrize("distance", [1e2, 1e4, 1e6])
+def test_an_image_far_from_all_has_the_exact_coefficient(distance):
+    """Its distances differ by a small share of themselves."""
+    vectors = clustered(60)
+    gallery = Gallery((vectors,), np.arange(60))
+    references = References(vectors[0], rank(vectors[0], gallery), gallery, 60)
+    far = np.float32(distance) * np.eye(12, dtype=np.float32)[:5] + 1
+    points = vectors.astype(np.longdouble)
+    own, lists = (
+        np.linalg.norm(points - image[:, None], axis=2) for image in (points[:1], far.astype(np.longdouble))
+    )
+    expected = [
+        pearsonr(own[0].astype(float), (each - each.mean()).astype(float)).statistic for each in lists
+    ]
+    np.testing.assert_allclose(references.correlations(far), expected, atol=1e-7)
+
+
+def test_rounding_makes_no_coefficient_larger_than_one():
+    """That of the query itself would often be, by some 1e-16."""
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        vectors = random.standard_normal((random.integers(3, 60), 6)).astype(np.float32)
+        gallery = Gallery((vectors,), np.arange(len(vectors)))
+        references = References(vectors[0], rank(vectors[0], gallery), gallery, 60)
+        found = references.correlations(vectors)
+        assert found[0] == pytest.approx(1.0)
+        assert np.abs(found).max() <= 1.0
+
+
 def test_depth_is_all_that_is_read():
     """The images that are updated, and those that lists are compared over."""
     assert rerank.get("pearson", N=30, K=50).depth == 50

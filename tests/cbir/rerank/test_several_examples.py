@@ -152,6 +152,18 @@ def test_the_previous_score_and_a_sure_first_answer_count_with_several_examples(
         assert (int(np.argmax(kept)) == nearest) is first
 
 
+@pytest.mark.parametrize("method", ["eprf", "fuzzy-eprf"])
+def test_judgements_count_by_their_relevance_in_the_estimate_of_relevance_too(method):
+    """Equations 4 to 6, where the SVMs alone estimate and most multipliers are at their bounds."""
+    vectors, _ = clusters(120)
+    examples = vectors[30:32] + np.float32(0.05)
+    relevance = {3: 0.1, 8: -0.1, 11: 0.2, 20: -0.3, 40: -0.1, 50: 0.1}
+    options = {"N": 40, "K": 12, "T1": 2, "T2": 3, "P": 4, "alpha": 1.0, "C": 1.0}
+    result = scores_of(method, examples, relevance, plain(vectors), **options)
+    p = get_learner(method, {}, options).parameters
+    np.testing.assert_allclose(result, reference(method, examples, relevance, vectors, p), atol=2e-4)
+
+
 def test_nprf_of_several_examples_takes_pseudo_positives_on_request():
     vectors, _ = clusters(120)
     examples, options = vectors[30:32], {"P": 3, "T": 2, "gamma": 2.0}
@@ -228,6 +240,15 @@ def test_negatives_are_drawn_from_all_but_the_best(method):
     examples = clusters(2, seed=9)[0]
     result = learn(learner, examples, judged({}), nearest_list(examples, gallery), gallery)
     assert result.notes == ("5 negatives for each SVM instead of 6: there are no more images",)
+
+
+@pytest.mark.parametrize("method", ["eprf", "nprf"])
+def test_no_more_than_a_hundred_negatives_are_drawn(method):
+    vectors, _ = clusters(150)
+    gallery, learner = plain(vectors), get_learner(method, {}, {"P": 99})
+    examples = clusters(3, seed=9)[0]
+    result = learn(learner, examples, judged({}), nearest_list(examples, gallery), gallery)
+    assert result.notes == ("50 negatives for each SVM instead of 100: there are no more images",)
 
 
 def test_an_image_judged_both_ways_by_its_copy_still_has_a_finite_score():

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.cluster import KMeans
+from sklearn.neighbors import NearestNeighbors
 
 from service.features.annotate.active.candidate_pool import Rows
 
@@ -110,8 +111,8 @@ def typical_images(
 
 def _sparsity(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean distance (n,) of each of `points` (n, d) to its nearest NEIGHBOURS, or to all if fewer."""
-    norms = np.square(points).sum(axis=1)
-    squares = np.maximum(norms[:, None] - 2 * points @ points.T + norms, 0.0)
-    np.fill_diagonal(squares, 0.0)
-    nearest = np.sort(squares, axis=1)[:, 1 : NEIGHBOURS + 1]
-    return np.sqrt(nearest).mean(axis=1) if nearest.shape[1] else np.zeros(len(points))
+    count = min(NEIGHBOURS, len(points) - 1)
+    if not count:
+        return np.zeros(len(points))
+    nearest = NearestNeighbors(n_neighbors=count, algorithm="brute").fit(points)  # memory linear in n
+    return np.asarray(nearest.kneighbors()[0].mean(axis=1), np.float64)

@@ -7,7 +7,13 @@ import pytest
 
 from cbir.evaluation.significance import group_folds
 from cbir.learn import grading
-from cbir.learn.grading.grade_scale import fit_grade_scale, nearest_level, quadratic_kappa
+from cbir.learn.grading.grade_scale import (
+    GradeScale,
+    fit_grade_scale,
+    measure_agreement,
+    nearest_level,
+    quadratic_kappa,
+)
 from cbir.learn.grading.grader_evaluation import evaluate_grader
 from cbir.learn.grading.interpolation import GradeInterpolator, left_out_scores
 from cbir.learn.grading.stored_grading import read_stored_grading, store_grading
@@ -148,3 +154,37 @@ def test_without_thresholds_the_neighbours_decide():
     assert asked.scale_ is None
     np.testing.assert_array_equal(asked.predict(X), plain.predict(X))
     assert asked.error_ == plain.error_
+
+
+def test_grades_follow_their_unit_and_their_distances():
+    """At every score, not only at the thresholds; the grade is held four fifths of the way, however wide it is."""
+    scores, grades = skewed()
+    places = np.linspace(scores.min() - 1, scores.max() + 1, 500)
+    plain, wide = fit_grade_scale(scores, grades), fit_grade_scale(scores, 10 * grades + 3)
+    np.testing.assert_allclose(wide.grades(places), 10 * plain.grades(places) + 3, atol=1e-9)
+    uneven = GradeScale(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 2.0, 10.0]))
+    found = uneven.grades(np.array([0.5, 0.8, 0.9, 1.0, 1.02, 1.6, 1.95, 2.0, 2.1, 2.9]))
+    # the limits between grades are 1 and 6: 2 is held from 1.2 to 5.2
+    np.testing.assert_allclose(found, [0, 0, 0.5, 1, 1.5, 2, 4.75, 6, 8, 10], atol=1e-9)
+
+
+def test_an_error_of_exactly_one_half_or_one_is_within_it():
+    """And so is one that is larger by rounding."""
+    predicted = np.array([0.2, 0.5, 1.0, 1.1]) + 2e-16
+    found = measure_agreement(predicted, np.zeros(4), np.arange(3.0), 1.0)
+    assert (found["within_half"], found["within_one"]) == (0.5, 0.75)
+
+
+@pytest.mark.parametrize("name", ["ranking-svm", "rankboost"])
+def test_left_out_scores_are_on_the_scale_of_the_grader_of_all(name):
+    """By the mean and the deviation on the training images of each fold."""
+    X, y, patients = drawn(90, noise=1.0)
+    ranker = grading.make_ranker(name).fit(X, y, patients)
+    expected = np.empty(90)
+    for train, test in group_folds(y, patients, 5, 3):
+        partial = grading.make_ranker(name).fit(X[train], y[train], patients[train])
+        known = partial.predict(X[train])
+        expected[test] = (partial.predict(X[test]) - known.mean()) / known.std()
+    known = ranker.predict(X)
+    found = left_out_scores(ranker, X, y, patients, 3)
+    np.testing.assert_allclose(found, known.mean() + expected * known.std())

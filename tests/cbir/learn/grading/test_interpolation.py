@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from cbir.errors import InvalidInput
 from cbir.learn.grading import RankBoost, RankingSVM
-from cbir.learn.grading.interpolation import GradedList, GradeInterpolator
+from cbir.learn.grading.interpolation import GradedList, GradeInterpolator, locate_scores
 from tests.cbir.learn.grading.cases import drawn
 
 LIST = GradedList(np.array([3.0, 1.0, 2.0, 2.0]), np.array([5.0, 1.0, 2.0, 4.0]))
@@ -49,6 +49,25 @@ def test_neighbours():
     below, above = LIST.neighbours(np.array([0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 9.0]))
     assert below.tolist() == [-1, 1, 1, 3, 3, 0, 0]
     assert above.tolist() == [1, 2, 2, 0, 0, -1, -1]
+
+
+def test_the_neighbours_of_a_placement_may_be_the_first_image():
+    placed = locate_scores(LIST, np.array([0.0, 2.5, 3.0, 9.0]), None, (1.0, 5.0))
+    assert [(case.lighter, case.severer) for case in placed] == [(None, 1), (3, 0), (0, None), (0, None)]
+    assert [case.grade for case in placed] == [1, 4, 5, 5]
+    assert np.isnan([case.low for case in placed]).all()
+
+
+def test_of_equal_scores_the_lighter_image_comes_first():
+    """Whatever the order of the images, so that the running median does not depend on it either."""
+    scores, grades = np.repeat([1.0, 2.0, 3.0], 5), np.tile([4.0, 0.0, 3.0, 1.0, 2.0], 3)
+    for seed in range(3):
+        shuffled = np.random.default_rng(seed).permutation(15)
+        listed = GradedList(scores[shuffled], grades[shuffled], 3)
+        assert grades[shuffled][listed.order].tolist() == [0, 1, 2, 3, 4] * 3
+        np.testing.assert_array_equal(
+            listed.grades(np.arange(5.0)), GradedList(scores, grades, 3).grades(np.arange(5.0))
+        )
 
 
 def test_smoothing_is_the_running_median():

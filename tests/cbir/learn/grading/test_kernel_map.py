@@ -112,3 +112,8 @@ def test_width_and_ridge_may_be_plain_numbers(width):
 def test_features_without_a_difference():
     fitted = grading.make_ranker("ranking-svm", kernel="auto").fit(np.ones((9, 2)), [1, 2, 3] * 3)
     assert np.ptp(fitted.predict(np.ones((4, 2)))) == 0
+
+
+def test_the_tuning_does_not_depend_on_where_grades_begin():
+    Z, y, patients = standardised(noise=1.0)
+    assert fit_kernel_map(Z, y + 1000, patients).tuning == fit_kernel_map(Z, y, patients).tuning

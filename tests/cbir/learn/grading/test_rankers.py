@@ -218,8 +218,9 @@ def test_images_of_a_patient_are_put_aside_together():
     aside = hold_out_groups(groups, grades, 1 / 9, np.random.default_rng(0))
     assert aside.sum() == 30
     assert not set(groups[aside]) & set(groups[~aside])
-    one_grade = np.where(aside, 1.0, grades)
-    assert not hold_out_groups(groups, one_grade, 1 / 9, np.random.default_rng(0)).any()
+    for of_one_grade in (aside, ~aside):
+        one_grade = np.where(of_one_grade, 1.0, grades)
+        assert not hold_out_groups(groups, one_grade, 1 / 9, np.random.default_rng(0)).any()
     with pytest.raises(InvalidInput, match="as many groups"):
         SNdcgRanker().fit(np.ones((3, 2)), [1, 2, 3], [1, 2])
 

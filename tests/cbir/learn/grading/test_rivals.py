@@ -48,6 +48,15 @@ def test_levels(name):
         baseline_grader(name).fit(X, np.arange(len(X)))
 
 
+@pytest.mark.parametrize("name", ["classification", "ordinal"])
+def test_fifty_levels_are_the_most(name):
+    X = np.arange(102.0)[:, None]
+    found = baseline_grader(name).fit(X, X[:, 0] // 2.05).predict(X)
+    assert 2 <= len(np.unique(found)) <= 50
+    with pytest.raises(InvalidInput, match="not 51"):
+        baseline_grader(name).fit(X, X[:, 0] // 2)
+
+
 def test_classifiers():
     X, y, _ = drawn()
     assert (ClassificationGrader("lda").fit(X, y).predict(X) == y).mean() > 0.6

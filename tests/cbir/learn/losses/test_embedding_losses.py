@@ -57,6 +57,24 @@ def test_learning_with_it_brings_classes_together(name):
     assert torch.equal(LABELS[nearest], LABELS)
 
 
+@NAMES
+def test_two_classes_are_enough(name):
+    loss = embedding_loss(name, 4, 2)(scores_of(8, 4), torch.tensor([0, 0, 1, 1, 0, 1, 1, 0]))
+    assert 0 < float(loss.detach()) < 100
+
+
+@NAMES
+def test_half_precision_becomes_float32_and_float64_stays(name):
+    torch.manual_seed(0)
+    loss = embedding_loss(name, 4, 3)
+    half = scores_of(9, 4).half()
+    found = loss(half, LABELS).detach()
+    assert found.dtype == torch.float32
+    assert float(found) == pytest.approx(float(loss(half.float(), LABELS).detach()), rel=1e-6)
+    if name != "smooth-ap":  # the library's counts in float32
+        assert loss.double()(scores_of(9, 4), LABELS).dtype == torch.float64
+
+
 def test_retrieval_is_the_loss_of_each_anchor():
     embeddings = scores_of(9, 4)
     vectors = torch.nn.functional.normalize(embeddings)
@@ -228,6 +246,65 @@ def test_supcon_is_equation_2():
         same = [p for p in range(9) if p != i and LABELS[p] == LABELS[i]]
         terms.append(-np.mean([logits[i][p] - total for p in same]))
     assert float(embedding_loss("supcon", 4, 3)(scores_of(9, 4), LABELS)) == pytest.approx(np.mean(terms))
+
+
+def distances_of(labels):
+    """Distances of unit vectors, and for each anchor the numbers of its class and of the others."""
+    vectors = torch.nn.functional.normalize(scores_of(len(labels), 4))
+    anchors = range(len(labels))
+    same = [[j for j in anchors if j != i and labels[j] == labels[i]] for i in anchors]
+    others = [[j for j in anchors if labels[j] != labels[i]] for i in anchors]
+    return torch.cdist(vectors, vectors).tolist(), same, others
+
+
+def test_triplet_takes_the_hardest_of_the_batch():
+    """The mean over anchors that cost anything, with the farthest of their class and the nearest other."""
+    apart, same, others = distances_of(LABELS)
+    costs = [
+        0.2 + max(d[j] for j in s) - min(d[j] for j in o) for d, s, o in zip(apart, same, others, strict=True)
+    ]
+    expected = np.mean([cost for cost in costs if cost > 0])
+    assert float(embedding_loss("triplet", 4, 3)(scores_of(9, 4), LABELS)) == pytest.approx(
+        expected, abs=1e-6
+    )
+
+
+def test_contrastive_pulls_pairs_of_a_class_and_pushes_others_apart():
+    apart, same, others = distances_of(LABELS)
+    pulled = [d[j] for d, s in zip(apart, same, strict=True) for j in s]
+    pushed = [0.9 - d[j] for d, o in zip(apart, others, strict=True) for j in o if d[j] < 0.9]
+    found = embedding_loss("contrastive", 4, 3, margin=0.9)(scores_of(9, 4), LABELS)
+    assert float(found) == pytest.approx(np.mean(pulled) + np.mean(pushed), abs=1e-6)
+
+
+def test_multi_similarity_weighs_the_pairs_that_are_not_easy():
+    """Wang et al. 2019, eqs. 11 to 15, with alpha 2, beta 50, lambda 0.5 and the margin 0.1."""
+    apart, same, others = distances_of(LABELS)
+    terms = []
+    for d, s, o in zip(apart, same, others, strict=True):
+        similar = [1 - x * x / 2 for x in d]
+        hard = [similar[j] for j in s if similar[j] - 0.1 < max(similar[k] for k in o)]
+        near = [similar[k] for k in o if similar[k] + 0.1 > min(similar[j] for j in s)]
+        terms.append(np.log1p(sum(np.exp(-2 * (x - 0.5)) for x in hard)) / 2)
+        terms[-1] += np.log1p(sum(np.exp(50 * (x - 0.5)) for x in near)) / 50
+    found = embedding_loss("multi-similarity", 4, 3)(scores_of(9, 4), LABELS)
+    assert float(found) == pytest.approx(np.mean(terms), abs=1e-6)
+
+
+def test_smooth_ap_is_average_precision_of_smooth_ranks():
+    """Brown et al. 2020, eq. 8: the mean over images of their ranks among their class over those among all."""
+    vectors = torch.nn.functional.normalize(scores_of(9, 4))
+    similar = (vectors @ vectors.T).tolist()
+    precisions = []
+    for i in range(9):
+        own = [j for j in range(9) if LABELS[j] == LABELS[i]]
+        ratios = []
+        for p in own:
+            steps = {j: 1 / (1 + np.exp(-(similar[i][j] - similar[i][p]) / 0.1)) for j in range(9) if j != p}
+            ratios.append((1 + sum(steps[j] for j in own if j != p)) / (1 + sum(steps.values())))
+        precisions.append(np.mean(ratios))
+    found = embedding_loss("smooth-ap", 4, 3, temperature=0.1)(scores_of(9, 4), LABELS)
+    assert float(found) == pytest.approx(1 - np.mean(precisions), abs=1e-6)
 
 
 # options and defaults

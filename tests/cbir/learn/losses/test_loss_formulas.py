@@ -225,6 +225,14 @@ def test_roadmap_of_an_example():
     )
 
 
+def test_roadmap_of_ties():
+    """An irrelevant image beside a relevant one costs a whole rank, an equal relevant one none."""
+    scores = torch.tensor([0.5, 0.5, 0.2], dtype=torch.float64)
+    one, two = (float(RoadmapLoss()(scores, torch.tensor(of))) for of in ([1, 0, 0], [1, 1, 0]))
+    assert one == pytest.approx(0.5 * (1 - 1 / 2) + 0.5 * 0.4, abs=1e-9)
+    assert two == pytest.approx(0.5 * 0.4, abs=1e-9)
+
+
 @pytest.mark.parametrize("temperature", [0.01, 0.5])
 def test_recall_at_k(temperature):
     scores, relevant = scores_of(4, 25), (scores_of(4, 25, seed=2) > 0.5).long()
@@ -239,6 +247,15 @@ def test_recall_at_k(temperature):
             most = min(k, sum(wanted))
             values.append(1 - min(found, most) / most)
     assert float(RecallAtKLoss(temperature)(scores, relevant)) == pytest.approx(np.mean(values))
+
+
+def test_recall_at_k_is_never_more_than_all():
+    """Nine equal ones at the top, of rank 5 each: a ninth that is nearly among the first 8 is no more recall."""
+    scores = torch.tensor([0.9] * 9 + [0.1] * 4, dtype=torch.float64)
+    found = {k: 9 / (1 + math.exp(5 - k)) for k in (1, 2, 4, 8, 16)}
+    assert found[8] > 8
+    expected = np.mean([1 - min(value / min(k, 9), 1) for k, value in found.items()])
+    assert float(RecallAtKLoss()(scores, torch.tensor([1] * 9 + [0] * 4))) == pytest.approx(expected)
 
 
 def test_recall_at_k_of_an_example():
@@ -362,3 +379,33 @@ def test_losses_of_single_scores(loss, value):
         [value(s, r) for row in zip(scores, relevance, strict=True) for s, r in zip(*row, strict=True)]
     )
     assert float(loss(torch.tensor(scores), torch.tensor(relevance))) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("scale", [0.01, 100.0])
+def test_s_ndcg_of_sigmoids_does_not_depend_on_the_unit_of_the_scores(scale):
+    """Down to a deviation of 1e-3; nearly equal scores are not spread any further."""
+    scores, grades = scores_of(6), torch.tensor([2.0, 0, 1, 3, 0, 1], dtype=torch.float64)
+    scores = (scores - scores.mean()) / scores.std(correction=0)
+    whole = float(SNdcgLoss()(scores, grades))
+    assert float(SNdcgLoss()(scale * scores, grades)) == pytest.approx(whole)
+    least, less = (float(SNdcgLoss()(spread * scores, grades)) for spread in (1e-3, 1e-4))
+    assert least == pytest.approx(whole)
+    assert less == pytest.approx(float(SNdcgLoss(alpha=0.2)(scores, grades)))
+
+
+@pytest.mark.parametrize("loss", [SpearmanLoss, TopRankLoss, PartialAucLoss, RoadmapLoss, RecallAtKLoss])
+def test_images_of_one_relevance_teach_nothing(loss):
+    scores = scores_of(2, 5)
+    with pytest.raises(InvalidInput, match="learns nothing"):
+        loss()(scores, torch.full((2, 5), 2))
+    mixed = torch.stack([GRADES[0], torch.full((5,), 2.0)])
+    assert float(loss()(scores, mixed)) == pytest.approx(float(loss()(scores[0], GRADES[0])))
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0, 2.0])
+def test_focal_has_a_slope_where_the_true_class_is_certain(gamma):
+    logits = torch.tensor([[200.0, 0.0], [0.0, 1.0], [-200.0, 0.0]], requires_grad=True)
+    focal_loss(logits, torch.tensor([0, 1, 0]), gamma).backward()
+    assert torch.isfinite(logits.grad).all()
+    assert abs(float(logits.grad[0, 0])) < 1e-6
+    assert float(logits.grad[2, 0]) == pytest.approx(-1 / 3)

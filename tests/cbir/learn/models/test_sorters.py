@@ -358,3 +358,22 @@ def test_each_kind_of_synthetic_scores():
     within = (scores.abs().amax(dim=1) <= 1).float().mean()  # uniform, even, and mixtures of both
     assert float(within) == pytest.approx(1 / 4 + 1 / 4 + 1 / 12, abs=0.03)
     assert float((scores.abs() > 1).float().mean()) == pytest.approx((1 / 4 + 1 / 12) * 0.317, abs=0.02)
+
+
+@pytest.mark.parametrize("length", [60, 25, 20, 7, 1])
+def test_the_middle_among_all_copies_is_the_middle_rank(length):
+    """Scores are repeated as often as they fit: a network that takes all of them for the middle one."""
+    sorter, copies = CnnSorter(channels=8, length=60), 60 // length
+    with torch.no_grad():
+        sorter.last.weight.zero_()
+        sorter.last.bias.fill_((copies * length + 1) / 2 / 60)
+    ranks = sorter.eval()(scores_of(3, length))
+    torch.testing.assert_close(ranks, torch.full((3, length), (length + 1) / 2))
+
+
+def test_a_mixture_is_of_two_kinds():
+    """Of even spacing alone is the quarter that is drawn so, and no mixture of a kind with itself."""
+    scores = scores_of(20_000, 30)
+    steps = scores.sort(dim=1).values.diff(dim=1)
+    even = (steps.amax(dim=1) - steps.amin(dim=1)) < 1e-4
+    assert float(even.float().mean()) == pytest.approx(1 / 4 + 1 / 12 * 2 / 31, abs=0.01)

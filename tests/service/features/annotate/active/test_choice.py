@@ -1,5 +1,6 @@
 """The pairs to ask next: no pair twice, every chosen image in one, and an end when all are asked."""
 
+import tracemalloc
 from itertools import combinations
 
 import numpy as np
@@ -13,7 +14,12 @@ from cbir.learn.losses import ranknet_loss
 from cbir.learn.severity.judged_pairs import SeverityEstimate
 from service.features.annotate.active import strategies
 from service.features.annotate.active.candidate_pool import CandidatePool, severity_bins, take_turns
-from service.features.annotate.active.diverse_selection import PairGradients, spread_pairs, typical_images
+from service.features.annotate.active.diverse_selection import (
+    PairGradients,
+    _sparsity,
+    spread_pairs,
+    typical_images,
+)
 from service.features.annotate.active.pair_selection import (
     first_pairs,
     select_pairs,
@@ -228,6 +234,40 @@ def test_badge_starts_with_the_longest_gradient_and_draws_by_squared_distance():
     shares = found.distances(first) / found.distances(first).sum()
     np.testing.assert_allclose(np.bincount(draws[:, 1], minlength=6) / 2000, shares, atol=0.04)
     assert len(set(spread_pairs(found, 99, rng()).tolist())) == 6
+
+
+def test_badge_draws_by_the_distance_to_the_nearest_of_all_it_has():
+    _, _, found = gradients(4, seed=1)
+    first = int(np.argmax(found.squares))
+    draws = np.array([spread_pairs(found, 3, rng(seed)) for seed in range(3000)])
+    second = int(np.bincount(draws[:, 1]).argmax())
+    thirds = draws[draws[:, 1] == second, 2]
+    nearest = np.minimum(found.distances(first), found.distances(second))
+    expected = nearest / nearest.sum()
+    other = found.distances(second) / found.distances(second).sum()
+    assert np.abs(expected - other).max() > 0.15, "the last pair alone would draw others"
+    np.testing.assert_allclose(np.bincount(thirds, minlength=6) / len(thirds), expected, atol=0.05)
+
+
+@pytest.mark.parametrize("count", [1, 2, 12, 21, 60])
+def test_a_place_is_as_dense_as_its_twenty_neighbours_are_near(count):
+    points = rng(count).normal(size=(count, 3)) * 4
+    points[count // 2 :] = points[: count - count // 2]  # copies are neighbours too
+    apart = np.sort(np.linalg.norm(points[:, None] - points, axis=2), axis=1)[:, 1:21]
+    expected = [distances.sum() / max(len(distances), 1) for distances in apart]
+    np.testing.assert_allclose(_sparsity(points), expected, atol=1e-6)
+
+
+def test_the_memory_for_the_densest_place_of_a_large_cluster_is_bounded():
+    points = rng(0).normal(size=(4000, 2))
+    tracemalloc.start()
+    try:
+        (found,) = typical_images(points, np.zeros(4000, bool), 1, rng())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert np.linalg.norm(points[found]) < 1
+    assert peak < 8 * len(points) ** 2 / 10, "less than a tenth of all distances"
 
 
 def test_typical_images_are_in_the_densest_place_of_each_cluster():
