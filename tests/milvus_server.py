@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,9 @@ class MilvusServer:
 
         self.folder = Path(tempfile.mkdtemp(prefix="cbir-milvus-"))
         config = MilvusServerConfig(data_dir=str(self.folder))
-        config.resolve()
+        with warnings.catch_warnings():  # it leaves sockets open where a port is taken
+            warnings.simplefilter("ignore", ResourceWarning)
+            config.resolve()
         _initialize_data_files(str(self.folder))
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port = listener.getsockname()[1]

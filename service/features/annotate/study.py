@@ -8,6 +8,9 @@ from threading import RLock
 import numpy as np
 
 from cbir.errors import InvalidInput
+from cbir.learn.severity.stored_images import matching_records
+from cbir.store import Collection
+from cbir.store.collection_address import address_or_folder
 from cbir.system.files import private_folder
 from service.features.annotate import study_files
 from service.features.annotate.active import judgement_journal
@@ -21,7 +24,7 @@ from service.features.annotate.active.judgement_journal import (
 from service.features.annotate.active.pair_selection import select_pairs, share_of, starting_pairs
 from service.features.annotate.image_queue import ImageQueue
 from service.features.annotate.study_files import AskedPair, StudyRound
-from service.features.annotate.study_plan import StudyPlan
+from service.features.annotate.study_plan import StudyPlan, read_plan
 
 MIN_NEW_GRADES, MAX_NEW_GRADES = 8, 50  # since the latest training, before the next one
 Key = tuple[str, str]
@@ -299,3 +302,20 @@ def _images_of(entry: PairJudgement | ImageGrade | Undo) -> tuple[str, ...]:
     if isinstance(entry, Undo):
         return ()
     return entry.pair if isinstance(entry, PairJudgement) else (entry.image,)
+
+
+def open_study(collection: Path, folder: Path) -> Study:
+    """Open the study in `folder`, which must have a plan, over the images of `collection` that meet its conditions.
+
+    Raises the errors of `Study`.
+    """
+    settled_plan = read_plan(folder)
+    with Collection(collection) as opened:
+        where = opened.conditions(settled_plan.where)
+        ids = [record.image_id for _, record in matching_records(opened, where)]
+    if len(ids) < 2:
+        raise InvalidInput(
+            f"{len(ids)} images of {address_or_folder(collection)} fulfil the conditions of the study, and comparing "
+            "needs two; start it with another --where, or --where none"
+        )
+    return Study(folder, ids, settled_plan)

@@ -47,7 +47,7 @@ def export_pairs(
     from cbir.store import Collection
     from cbir.system.files import private_folder
     from service.features.annotate import study_options, study_plan
-    from service.features.annotate.annotation_studies import open_study
+    from service.features.annotate.study import open_study
     from service.features.fiftyone.fiftyone_folder import ShownPictures
     from service.features.label_studio.tasks import write_pairs
 

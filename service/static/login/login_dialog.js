@@ -15,8 +15,9 @@ export async function askToLogIn({ ask, html, nothing, tr, DONE, pageOf, csrfOf,
     const body = new URLSearchParams({ token: fields.get("token").trim(), next: DONE });
     const response = await fetch("/login", { method: "POST", body }).catch(() => null);
     const page = response && (await pageOf(response));
-    csrf = response?.ok ? csrfOf(page) : undefined;
-    if (!csrf) throw new Error(page?.getElementById("wrong")?.textContent ?? tr("The service does not respond. Try again."));
+    const found = response?.ok ? csrfOf(page) : undefined;
+    if (found) csrf = found;
+    else throw new Error(page?.getElementById("wrong")?.textContent ?? tr("The service does not respond. Try again."));
   };
   const useOtherTab = async () => {
     csrf = await loadCsrf().catch(() => undefined);

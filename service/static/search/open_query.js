@@ -50,7 +50,7 @@ async function openFiles(promised) {
   } catch (error) {
     if (number !== reading) return;
     const unread = new Problem(tr("The files cannot be read"), tr("The browser cannot read them. Copy them to a local folder and try again."));
-    showError(error instanceof Problem ? new Problem(error.title, error.message) : error instanceof DOMException ? unread : error);
+    showError(error instanceof DOMException ? unread : error);
   }
 }
 

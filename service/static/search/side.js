@@ -67,8 +67,10 @@ export function agreementOn({ results, agreement }) {
 export function headlineOf({ results, agreement }) {
   const nearest = results.slice(0, NEAREST);
   const [key] = shareKeys(results);
-  const [first, ofAll] = [nearest, results].map((list) => (key === undefined ? undefined : shareParts(list, key).find(({ rest }) => !rest)));
-  if (!first || nearest.length < 2) return "";
+  if (key === undefined || PERSON_KEYS.includes(key)) return "";
+  const [near, all] = [nearest, results].map((list) => shareParts(list, key).filter(({ rest }) => !rest));
+  if (near.reduce((sum, { count }) => sum + count, 0) < 2) return "";
+  const [first, ofAll] = [near[0], all[0]];
   const { value, agreeing, answers } = agreementOn({ results, agreement }) ?? { value: first.name, agreeing: first.count, answers: nearest.length };
   if (value !== ofAll.name || agreeing <= answers / 2) return tr("The results do not agree");
   return tr("{agreeing} of the {answers} nearest: {value}", { agreeing, answers, value });
@@ -76,7 +78,7 @@ export function headlineOf({ results, agreement }) {
 
 /** How often an agreement {right, low, high, images} like that of the first results was right; "" where little is known. */
 export function agreementOf(agreement) {
-  if (!agreement || agreement.right === null || agreement.low === undefined || agreement.low === null) return "";
+  if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return "";
   const { right, low, high, images } = agreement;
   const percent = { right: Math.min(Math.round(right * 100), 99), low: Math.floor(low * 100), high: Math.ceil(high * 100) };
   return tr("Of {images} such searches with images here, {right} % were right ({low} to {high} %).", { images, ...percent });
@@ -131,8 +133,9 @@ function verdict(now) {
   if (!answer?.results.length) return nothing;
   const found = verdictOf(answer.query);
   const outlier = found?.level === "outlier";
-  const headline = outlier ? "" : headlineOf(answer);
-  const agreement = settings.where.length || outlier ? "" : agreementOf(agreementOn(answer));
+  const says = !outlier && !settings.where.length; // what a filter asks for, all results have
+  const headline = says ? headlineOf(answer) : "";
+  const agreement = says ? agreementOf(agreementOn(answer)) : "";
   return html`<section class=${`verdict ${found?.level ?? ""}`} aria-label=${tr("What the results say together")}>
     ${headline || found ? html`<h2 id="verdict">${headline || found.title}</h2>` : nothing}
     ${found?.text ? html`<p>${found.text}</p>` : nothing}
