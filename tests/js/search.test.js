@@ -107,6 +107,7 @@ test("the verdict is one line", () => {
 test("how often agreement is right is said with its interval, where it is known", () => {
   const agreement = { key: "label", value: "CT", agreeing: 8, answers: 10, right: 0.812, low: 0.724, high: 0.884, images: 86 };
   assert.equal(agreementOf(agreement), "Of 86 such searches with images here, 81 % were right (72 to 89 %).");
+  assert.equal(agreementOf({ ...agreement, agreeing: 5 }), "");
   assert.equal(agreementOf({ ...agreement, right: null, low: null, high: null }), "");
   assert.equal(agreementOf(undefined), "");
 });
@@ -121,6 +122,9 @@ test("the finding of the nearest results is the headline, where most of them hav
   assert.equal(headline(nearest.slice(0, 15)), "9 of the 10 nearest: a");
   assert.equal(headline(nearest, [{ key: "label", value: "b", agreeing: 6, answers: 10 }]), "6 of the 10 nearest: b");
   assert.equal(headline(hits("a")), "");
+  const sexes = ["F", "F"].map((sex, index) => ({ image_id: `${index}`, labels: { sex }, card: null }));
+  assert.equal(headline(sexes), "");
+  assert.equal(headline([...hits("a"), ...sexes.map((hit) => ({ ...hit, labels: {} }))]), "");
   assert.equal(headline([{ image_id: "a", labels: {}, card: null }, { image_id: "b", labels: {}, card: null }]), "");
 });
 

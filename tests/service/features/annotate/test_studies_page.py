@@ -25,8 +25,8 @@ from service.features.annotate import study_plan
 from service.features.annotate.active.judgement_journal import PairJudgement, read_journal
 from service.features.annotate.annotation_pages import create_annotation_app
 from service.features.annotate.annotation_studies import EXTENSION
-from service.features.annotate.study import open_study
 from service.features.annotate.serve_command import serve_study
+from service.features.annotate.study import open_study
 from tests.service.conftest import copy_folder, problem, serving
 from tests.service.test_pages import facts_of
 
