@@ -58,6 +58,10 @@ MOVED = {  # those that the documentation of 1.0 names
     "cbir.severity": "cbir.learn.severity",
     "cbir.severity.bayesian_ranker": "cbir.learn.severity.severity_rankers",
     "cbir.severity.stored_network": "cbir.learn.severity.severity_rankers",
+    "cbir.encoders": "cbir.descriptors.encoders",
+    "cbir.rerank.fuzzy_eprf": "cbir.rerank.diffusion_eprf",
+    "cbir.rerank.nprf": "cbir.rerank.eprf",
+    "cbir.rerank.pc": "cbir.rerank.simple_rerankers",
     "cbir.training": "cbir.learn.training",
 }
 

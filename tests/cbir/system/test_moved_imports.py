@@ -33,6 +33,8 @@ def test_moved_modules_exist() -> None:
         pytest.param(
             "import cbir.losses.ranknet", "import cbir.learn.losses.score_losses", marks=pytest.mark.deep
         ),
+        ("from cbir.rerank.fuzzy_eprf import FuzzyEprf", "import cbir.rerank.diffusion_eprf"),
+        ("import cbir.encoders", "import cbir.descriptors.encoders"),
         ("import cbir.models.linear.top_push", "import cbir.learn.models.linear_rankers"),
     ],
 )
