@@ -10,9 +10,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 LIST = TESTS / "slow_files.txt"
-SECONDS = (
-    0.05  # of the processor, for a test in the mean of its file: what is below is two thirds of all tests
-)
+SECONDS = 0.05  # of the processor, for a test in the mean of its file
 OTHERS = "not e2e and not deep and not pacs and not ray"  # these are left out anyway
 
 

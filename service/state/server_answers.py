@@ -1,4 +1,4 @@
-"""Whether the servers that a service needs answer: waiting for them at the start, then asking in the background."""
+"""Wait at the start for the servers that a service needs, then ask in the background whether they answer."""
 
 import time
 from collections.abc import Callable, Sequence

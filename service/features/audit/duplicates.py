@@ -209,7 +209,7 @@ def _is_duplicate(
 
 
 class _GroupNames(NamedTuple):
-    """What names the changes of duplicates: images, their pictures, and the proofs of pairs of rows."""
+    """Names of the changes of duplicates: images, their pictures, and the proofs of pairs of rows."""
 
     numbered: Sequence[tuple[int, Record]]
     pictures: Pictures
