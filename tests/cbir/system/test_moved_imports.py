@@ -35,6 +35,10 @@ def test_moved_modules_exist() -> None:
         ),
         ("from cbir.rerank.fuzzy_eprf import FuzzyEprf", "import cbir.rerank.diffusion_eprf"),
         ("import cbir.encoders", "import cbir.descriptors.encoders"),
+        (
+            "from cbir.python_api.collection_images import CollectionVectors",
+            "import cbir.api.collection_images",
+        ),
         ("import cbir.models.linear.top_push", "import cbir.learn.models.linear_rankers"),
     ],
 )
