@@ -3,6 +3,7 @@
 import re
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,6 +34,16 @@ def test_search_over_the_network(served: Served, pictures: list[Path]) -> None:
     assert len(sent.json()["results"]) == 3
     assert httpx.get(f"{served.address}/readyz").json()["images"] == COUNT - 6
     assert "cbir" in httpx.get(served.address).text
+
+
+def test_a_service_starts_without_what_takes_long_to_import(indexed: Path) -> None:
+    start = (
+        "import sys; from pathlib import Path; from cbir.settings import load; from service.app import create_app;"
+        "create_app(Path(sys.argv[1]), load());"
+        "print(*{'onnxruntime', 'pandas', 'scipy', 'sklearn', 'torch'} & set(sys.modules))"
+    )
+    ran = subprocess.run([sys.executable, "-c", start, indexed], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == []
 
 
 def test_the_line_to_try_works(served: Served, pictures: list[Path]) -> None:

@@ -2,9 +2,6 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
-from sklearn.cluster import KMeans
-from sklearn.neighbors import NearestNeighbors
 
 from service.features.annotate.active.candidate_pool import Rows
 
@@ -32,6 +29,8 @@ class PairGradients:
     """
 
     def __init__(self, pairs: Rows, mean: Features, features: Features) -> None:
+        from scipy.special import expit  # only now: a service starts without it
+
         self.pairs, (self.first, self.second) = pairs, pairs.T
         self.features = features.astype(np.float64)
         gaps = mean[self.first].astype(np.float64) - mean[self.second]
@@ -93,6 +92,8 @@ def typical_images(
     (k,) int64
         Distinct rows, k = min(count, n).
     """
+    from sklearn.cluster import KMeans  # which takes a second to import
+
     order = rng.permutation(len(features))
     wide, used = features[order].astype(np.float64), is_used[order]
     clusters = min(int(used.sum()) + count, MOST_CLUSTERS, len(np.unique(wide, axis=0)))
@@ -111,6 +112,8 @@ def typical_images(
 
 def _sparsity(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean distance (n,) of each of `points` (n, d) to its nearest NEIGHBOURS, or to all if fewer."""
+    from sklearn.neighbors import NearestNeighbors  # which takes a second to import
+
     count = min(NEIGHBOURS, len(points) - 1)
     if not count:
         return np.zeros(len(points))

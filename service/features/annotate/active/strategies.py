@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr, expit
 
 from cbir.errors import InvalidInput
 from cbir.learn.severity.judged_pairs import SeverityEstimate
@@ -294,6 +293,8 @@ def _random_pairs(rows: Rows, rng: np.random.Generator) -> Rows:
 
 def information(scores: NDArray[np.float32], pairs: Rows) -> NDArray[np.float64]:
     """Return the information in nats that the label of each of `pairs` (m, 2) has, from pass `scores` (T, n)."""
+    from scipy.special import entr, expit  # only now: a service starts without it
+
     gains = np.empty(len(pairs))
     for start in range(0, len(pairs), CHUNK):
         chunk = slice(start, start + CHUNK)
