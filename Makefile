@@ -32,7 +32,7 @@ FILES := --dist loadfile --no-loadscope-reorder
 PARALLEL := -n auto $(FILES)
 # What takes long (tests/slow_files.txt), starts processes, or needs a large extra is left to `make test`.
 UNIT := -m "not slow and not e2e and not deep and not pacs and not ray"
-# One more for the whole suite: many of its tests wait for a process or a deadline.
+# Two more for the whole suite: many of its tests wait for a process or a deadline.
 WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 2)") $(FILES)
 
 .PHONY: demo docs translations pictures check lint unit test test-again coverage test-lowest test-wheel test-docs format bench gpu-kit clean debian axe ohif swagger-ui lit fuzz lock audit-deps sbom lint-delivery release

@@ -115,7 +115,7 @@ class MilvusServer:
                 return f"ended with {self._process and self._process.returncode}"
             if time.monotonic() > end:
                 return f"was not healthy after {START_SECONDS} seconds"
-            time.sleep(0.2)
+            time.sleep(0.5)  # each look starts a process
         return None
 
     def _is_healthy(self) -> bool:
