@@ -10,6 +10,9 @@ Finished runs in --out are not repeated; a training that was interrupted continu
     python bench/embeddings.py --data FOLDER --out FOLDER [--losses sodeep-map smooth-ap] [--seeds 0 1 2] [--epochs 9]
     python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0-whole --epochs 10 --rate 5e-4
     python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0-whole --sodeep --classes 8 --images 6
+    python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0 --fine-tune 4 --papers --per-label 24
+
+--fine-tune trains the encoder's last blocks too, from the head, and compares both on the same queries.
 """
 
 import argparse
@@ -32,6 +35,7 @@ from cbir import descriptors, rerank
 from cbir.descriptors import encoders
 from cbir.descriptors.networks.embedder import KEPT, Embedder, EmbeddingHead
 from cbir.evaluation.rank_metrics import RetrievalScores
+from cbir.evaluation.significance import bootstrap_intervals
 from cbir.gallery import knn
 from cbir.gallery import vector_blocks as whitening
 from cbir.gallery.gallery import Gallery, rank
@@ -47,6 +51,7 @@ from cbir.learn.training.embedding_training import (
     initial_head,
     train_embedding,
 )
+from cbir.learn.training.fine_tuning import FineTuning, build_trainable, load_trainable_pictures
 from cbir.learn.training.labelled_examples import PARTS, ClassExample, read_class_examples, split_by_class
 from cbir.learn.training.loss_options import LossOptions
 from cbir.learn.training.picture_loading import load_features, load_pictures
@@ -76,6 +81,10 @@ VARIANTS = {
     ),
     **OWN,
 }  # fmt: skip
+PAPERS = (
+    *(f"{form}, {sorter}" for form in FORMS for sorter in PAPER_SORTERS),
+    "toprank", "pos-at-top", "s-ndcg",
+)  # fmt: skip
 UNSEEN = 1 / 3  # of the labels
 MEASURES = ("map", "p_at_1", "p_at_10")
 Floats = NDArray[np.float32]
@@ -262,12 +271,54 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
         vectors = apply_network(embedder, data.pictures, args.device)
         record |= {"backbone": args.encoder or args.backbone, "epochs": args.epochs, **outcome}
         record["results"] = measure(vectors, (), trial, args)
+        if args.fine_tune:
+            assert isinstance(embedder, EmbeddingHead)
+            record |= fine_tune(embedder, vectors, recipe, images, trial, folder, args)
         if not args.alone:
             baseline, bounds = baseline_vectors(images, data.parts["training"], args)
             combined = measure(*combine(vectors, baseline, bounds), trial, args)
             record["results"] |= {f"{kind}, with {BASELINE}": values for kind, values in combined.items()}
     folder.with_name(f"{folder.name}.json").write_text(json.dumps(record, indent=1) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def fine_tune(
+    head: EmbeddingHead,
+    frozen: Floats,
+    recipe: EmbeddingRecipe,
+    images: Images,
+    trial: Trial,
+    folder: Path,
+    args: argparse.Namespace,
+) -> dict[str, Any]:
+    """Train the last blocks of the encoder from a head, as `cbir train embedding` does.
+
+    Returns the outcome, and AP and P@1 of each query with the `frozen` vectors and those of the trained encoder.
+    """
+    encoder, tuning = encoders.get(args.encoder), FineTuning(args.fine_tune, args.fine_tune_epochs)
+    cache = args.out / f"{args.encoder}-pictures.npy"
+    if not cache.exists():
+        np.save(cache, load_trainable_pictures(images.paths, encoder))
+    data = replace(trial.data, pictures=np.load(cache))
+    embedder = build_trainable(encoder, head, tuning.blocks)
+    outcome = train_embedding(
+        embedder, data, tuning.recipe(recipe), folder / "fine-tuning", args.device, save_every=30.0,
+        on_epoch=print_epoch,
+    )  # fmt: skip
+    rows = np.unique(np.concatenate([part for search in trial.searches.values() for part in search]))
+    tuned = np.zeros_like(frozen)
+    tuned[rows] = apply_network(embedder, data.pictures[rows], args.device)
+    queries = {
+        kind: [query_measures(vectors, trial, kind) for vectors in (frozen, tuned)] for kind in trial.searches
+    }
+    return {"fine_tuning": outcome | {"blocks": tuning.blocks}, "queries": queries}
+
+
+def query_measures(vectors: Floats, trial: Trial, kind: str) -> list[list[float]]:
+    """Return AP and P@1 of each query that has a relevant image."""
+    queries, gallery = trial.searches[kind]
+    scores = [evaluate_embedding(vectors, trial.data, query, gallery) for query in queries[:, None]]
+    return [[score.map, score.p_at_1] for score in scores if np.isfinite(score.map)]
 
 
 @lru_cache(maxsize=1)
@@ -311,6 +362,34 @@ def differences(results: Sequence[dict[str, Any]], kind: str, reference: str) ->
                   f"{len(seeds)} seeds")  # fmt: skip
 
 
+def fine_tuning_table(results: Sequence[dict[str, Any]], kind: str) -> None:
+    """Print mAP and P@1 of frozen and trained encoders and their difference, with 95 % bootstrap intervals.
+
+    Queries of all seeds are drawn again, not trainings.
+    """
+    by_loss: dict[str, list[dict[str, Any]]] = {}
+    for row in results:
+        if kind in row.get("queries", {}):
+            by_loss.setdefault(row["loss"], []).append(row)
+    for loss, rows in by_loss.items():
+        frozen, tuned = np.concatenate([np.array(row["queries"][kind]) for row in rows], axis=1)
+        cells = [
+            _interval(values, sign) for values, sign in ((frozen, ""), (tuned, ""), (tuned - frozen, "+"))
+        ]
+        seconds = [np.mean([part["seconds"] for part in parts])
+                   for parts in (rows, [row["fine_tuning"] for row in rows])]  # fmt: skip
+        print(f"| {loss} | {kind} | {' | '.join(cells)} | {seconds[0]:.0f} | {seconds[1]:.0f} |")
+
+
+def _interval(values: NDArray[np.float64], sign: str) -> str:
+    """Format the means of AP and P@1, (queries, 2), with their intervals."""
+    low, high = bootstrap_intervals(values.T)
+    return " | ".join(
+        f"{mean:{sign}.3f} ({start:{sign}.3f} to {end:{sign}.3f})"
+        for mean, start, end in zip(values.mean(axis=0), low, high, strict=True)
+    )
+
+
 def main() -> None:
     """Run what is missing and print the tables of all results."""
     parser = argparse.ArgumentParser(
@@ -326,11 +405,20 @@ def main() -> None:
     parser.add_argument(
         "--sodeep", action="store_true", help="the paper's forms and sorters, and the project's own"
     )
+    parser.add_argument(
+        "--papers",
+        action="store_true",
+        help="the losses of the SoDeep, TopRank and S-NDCG papers, and two rivals",
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--per-label", type=int, default=0, help="most images of a label; 0: all")
     parser.add_argument("--side", type=int, default=64, help="pixels")
     parser.add_argument("--backbone", default="small")
     parser.add_argument("--encoder", help="pretrained encoder, in place of the backbone")
+    parser.add_argument(
+        "--fine-tune", type=int, default=0, help="last blocks of --encoder to train too; 0: none"
+    )
+    parser.add_argument("--fine-tune-epochs", type=int, default=3)
     parser.add_argument("--kept", type=float, default=KEPT, help="share of the vector that is not trained")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--classes", type=int, default=16, help="classes per batch")
@@ -347,6 +435,10 @@ def main() -> None:
         torch.set_num_threads(args.threads)
     if args.sodeep:
         args.losses = [*VARIANTS, "smooth-ap", "multi-similarity"]
+    if args.papers:
+        args.losses = ["multi-similarity", "cross-entropy", *PAPERS]
+    if args.fine_tune and not args.encoder:
+        parser.error("--fine-tune is for a pretrained --encoder")
     args.losses = args.losses or [
         BASELINE, *filter(None, [args.encoder]), *(name for name in names() if name not in ON_GRADES)
     ]  # fmt: skip
@@ -356,6 +448,7 @@ def main() -> None:
         trial = make_trial(images, seed)
         for loss in args.losses:
             network = args.encoder or f"{args.backbone}-{args.side}"
+            network += f"-tuned-{args.fine_tune}" * bool(args.fine_tune)
             folder = args.out / f"{re.sub('[^a-z0-9]+', '-', loss.lower())}-{network}-{args.epochs}-{seed}"
             if not folder.with_name(f"{folder.name}.json").exists():
                 print(f"{loss}, seed {seed}", flush=True)
@@ -365,6 +458,8 @@ def main() -> None:
         table(results, kind)
     for kind in ("seen", "unseen"):
         differences(results, kind, args.reference)
+    for kind in ("seen", "unseen"):
+        fine_tuning_table(results, kind)
 
 
 if __name__ == "__main__":

@@ -166,7 +166,8 @@ def train_embedding_folder(
         embedder, data, recipe, folder, device, save_every, progress, partial(_write_history, folder)
     )
     if encoder and task.fine_tuning:
-        data = replace(data, pictures=load_trainable_pictures(images, encoder, show))
+        paths = [example.path for example in images.examples]
+        data = replace(data, pictures=load_trainable_pictures(paths, encoder, show))
         embedder = build_trainable(encoder, embedder, task.fine_tuning.blocks)
         outcome = train_embedding(
             embedder, data, task.fine_tuning.recipe(recipe), folder / "fine-tuning", device, save_every, progress,

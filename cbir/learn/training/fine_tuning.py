@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from cbir.descriptors.networks.efficientnet_lite_network import (
 from cbir.descriptors.networks.embedder import Embedder, EmbeddingHead
 from cbir.errors import InvalidInput
 from cbir.images import Limits
-from cbir.learn.training.picture_loading import StageCallback, TrainingImages, load_described
+from cbir.learn.training.picture_loading import StageCallback, load_described
 from cbir.system.device_failure import device_failures
 from cbir.system.files import atomic_binary
 
@@ -87,13 +87,13 @@ def build_trainable(encoder: Encoder, head: nn.Module, blocks: int) -> Embedder:
 
 
 def load_trainable_pictures(
-    images: TrainingImages[Any], encoder: Encoder, show: StageCallback
+    paths: Sequence[Path], encoder: Encoder, show: StageCallback = lambda stage, done, total, text: None
 ) -> NDArray[np.uint8]:
     """Load images again, as the encoder takes them: (n, side, side, 3).
 
     Raises InvalidInput if one has become unreadable.
     """
-    shape, paths = encoder.image_input, [example.path for example in images.examples]
+    shape = encoder.image_input
     pixels = np.zeros((len(paths), shape.height, shape.width, len(shape.mean)), np.uint8)
     limits = Limits.from_settings(settings.load())
     loaded = load_described(paths, lambda image: fit_image(image, shape), pixels, limits,
