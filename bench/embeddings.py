@@ -10,7 +10,7 @@ Finished runs in --out are not repeated; a training that was interrupted continu
     python bench/embeddings.py --data FOLDER --out FOLDER [--losses sodeep-map smooth-ap] [--seeds 0 1 2] [--epochs 9]
     python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0-whole --epochs 10 --rate 5e-4
     python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0-whole --sodeep --classes 8 --images 6
-    python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0 --fine-tune 4 --papers --per-label 24
+    python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0 --fine-tune 4 --per-label 20
 
 --fine-tune trains the encoder's last blocks too, from the head, and compares both on the same queries.
 """
@@ -19,6 +19,7 @@ import argparse
 import json
 import re
 import shutil
+import time
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -81,10 +82,6 @@ VARIANTS = {
     ),
     **OWN,
 }  # fmt: skip
-PAPERS = (
-    *(f"{form}, {sorter}" for form in FORMS for sorter in PAPER_SORTERS),
-    "toprank", "pos-at-top", "s-ndcg",
-)  # fmt: skip
 UNSEEN = 1 / 3  # of the labels
 MEASURES = ("map", "p_at_1", "p_at_10")
 Floats = NDArray[np.float32]
@@ -259,6 +256,7 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
             options=options,
         )  # fmt: skip
         torch.manual_seed(trial.seed)
+        started = time.process_time()
         embedder: Embedder | EmbeddingHead
         if args.encoder:
             data = replace(data, pictures=encoder_values(images, args))
@@ -270,6 +268,7 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
         )
         vectors = apply_network(embedder, data.pictures, args.device)
         record |= {"backbone": args.encoder or args.backbone, "epochs": args.epochs, **outcome}
+        record["cpu"] = time.process_time() - started
         record["results"] = measure(vectors, (), trial, args)
         if args.fine_tune:
             assert isinstance(embedder, EmbeddingHead)
@@ -300,18 +299,20 @@ def fine_tune(
     if not cache.exists():
         np.save(cache, load_trainable_pictures(images.paths, encoder))
     data = replace(trial.data, pictures=np.load(cache))
+    started = time.process_time()
     embedder = build_trainable(encoder, head, tuning.blocks)
     outcome = train_embedding(
         embedder, data, tuning.recipe(recipe), folder / "fine-tuning", args.device, save_every=30.0,
         on_epoch=print_epoch,
     )  # fmt: skip
+    cpu = time.process_time() - started
     rows = np.unique(np.concatenate([part for search in trial.searches.values() for part in search]))
     tuned = np.zeros_like(frozen)
     tuned[rows] = apply_network(embedder, data.pictures[rows], args.device)
     queries = {
         kind: [query_measures(vectors, trial, kind) for vectors in (frozen, tuned)] for kind in trial.searches
     }
-    return {"fine_tuning": outcome | {"blocks": tuning.blocks}, "queries": queries}
+    return {"fine_tuning": outcome | {"blocks": tuning.blocks, "cpu": cpu}, "queries": queries}
 
 
 def query_measures(vectors: Floats, trial: Trial, kind: str) -> list[list[float]]:
@@ -365,7 +366,7 @@ def differences(results: Sequence[dict[str, Any]], kind: str, reference: str) ->
 def fine_tuning_table(results: Sequence[dict[str, Any]], kind: str) -> None:
     """Print mAP and P@1 of frozen and trained encoders and their difference, with 95 % bootstrap intervals.
 
-    Queries of all seeds are drawn again, not trainings.
+    Queries of all seeds are drawn again, not trainings. The last columns are CPU seconds of head and blocks.
     """
     by_loss: dict[str, list[dict[str, Any]]] = {}
     for row in results:
@@ -376,9 +377,10 @@ def fine_tuning_table(results: Sequence[dict[str, Any]], kind: str) -> None:
         cells = [
             _interval(values, sign) for values, sign in ((frozen, ""), (tuned, ""), (tuned - frozen, "+"))
         ]
-        seconds = [np.mean([part["seconds"] for part in parts])
-                   for parts in (rows, [row["fine_tuning"] for row in rows])]  # fmt: skip
-        print(f"| {loss} | {kind} | {' | '.join(cells)} | {seconds[0]:.0f} | {seconds[1]:.0f} |")
+        head, blocks = (
+            np.mean([part["cpu"] for part in parts]) for parts in (rows, [r["fine_tuning"] for r in rows])
+        )
+        print(f"| {loss} | {kind} | {' | '.join(cells)} | {head:.0f} | {blocks:.0f} |")
 
 
 def _interval(values: NDArray[np.float64], sign: str) -> str:
@@ -405,11 +407,6 @@ def main() -> None:
     parser.add_argument(
         "--sodeep", action="store_true", help="the paper's forms and sorters, and the project's own"
     )
-    parser.add_argument(
-        "--papers",
-        action="store_true",
-        help="the losses of the SoDeep, TopRank and S-NDCG papers, and two rivals",
-    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--per-label", type=int, default=0, help="most images of a label; 0: all")
     parser.add_argument("--side", type=int, default=64, help="pixels")
@@ -435,8 +432,6 @@ def main() -> None:
         torch.set_num_threads(args.threads)
     if args.sodeep:
         args.losses = [*VARIANTS, "smooth-ap", "multi-similarity"]
-    if args.papers:
-        args.losses = ["multi-similarity", "cross-entropy", *PAPERS]
     if args.fine_tune and not args.encoder:
         parser.error("--fine-tune is for a pretrained --encoder")
     args.losses = args.losses or [
