@@ -10,7 +10,7 @@ Finished runs in --out are not repeated; a training that was interrupted continu
     python bench/embeddings.py --data FOLDER --out FOLDER [--losses sodeep-map smooth-ap] [--seeds 0 1 2] [--epochs 9]
     python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0-whole --epochs 10 --rate 5e-4
     python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0-whole --sodeep --classes 8 --images 6
-    python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0 --fine-tune 4 --per-label 20
+    python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0 --fine-tune 4 --fine-tune-side 96
 
 --fine-tune trains the encoder's last blocks too, from the head, and compares both on the same queries.
 """
@@ -27,6 +27,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from intervals import mean_interval
@@ -214,12 +215,23 @@ def baseline_vectors(images: Images, training: Rows, args: argparse.Namespace) -
     return statistics.normalise(raw), normalisation.part_bounds(profile.get(BASELINE), statistics)
 
 
+def values_file(args: argparse.Namespace) -> Path:
+    """Return the file of the values of --encoder."""
+    side: str = f"-{args.fine_tune_side}" * bool(args.fine_tune_side)
+    return Path(args.out / f"{args.encoder}{side}.npy")
+
+
 def encoder_values(images: Images, args: argparse.Namespace) -> NDArray[np.float16]:
-    """Describe every image by --encoder; values are cached in --out."""
-    cache = args.out / f"{args.encoder}.npy"
+    """Describe every image by --encoder, at --fine-tune-side if given; values are cached in --out."""
+    cache = values_file(args)
     if not cache.exists():
-        loaded = load_features(images.paths, encoders.get(args.encoder), args.out / "features")
-        np.save(cache, loaded.pixels)
+        encoder = encoders.get(args.encoder)
+        if args.fine_tune_side:
+            backbone = build_trainable(encoder, EmbeddingHead(encoder.dimensions), 1).backbone
+            backbone.projection = None
+            np.save(cache, apply_network(backbone, trainable_pictures(images, args)).astype(np.float16))
+        else:
+            np.save(cache, load_features(images.paths, encoder, args.out / "features").pixels)
     values: NDArray[np.float16] = np.load(cache)
     return values
 
@@ -260,7 +272,7 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
         embedder: Embedder | EmbeddingHead
         if args.encoder:
             data = replace(data, pictures=encoder_values(images, args))
-            embedder = deepcopy(_start(trial, args.out / f"{args.encoder}.npy", args.kept))
+            embedder = deepcopy(_start(trial, values_file(args), args.kept))
         else:
             embedder = Embedder(args.backbone, side=args.side)
         outcome = train_embedding(
@@ -281,6 +293,17 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def trainable_pictures(images: Images, args: argparse.Namespace) -> NDArray[np.uint8]:
+    """Load the images as --encoder takes them, or as small as --fine-tune-side; pictures are cached in --out."""
+    cache = args.out / f"{args.encoder}-pictures.npy"
+    if not cache.exists():
+        np.save(cache, load_trainable_pictures(images.paths, encoders.get(args.encoder)))
+    pictures: NDArray[np.uint8] = np.load(cache)
+    if side := args.fine_tune_side:
+        pictures = np.array([cv2.resize(one, (side, side), interpolation=cv2.INTER_AREA) for one in pictures])
+    return pictures
+
+
 def fine_tune(
     head: EmbeddingHead,
     frozen: Floats,
@@ -295,10 +318,7 @@ def fine_tune(
     Returns the outcome, and AP and P@1 of each query with the `frozen` vectors and those of the trained encoder.
     """
     encoder, tuning = encoders.get(args.encoder), FineTuning(args.fine_tune, args.fine_tune_epochs)
-    cache = args.out / f"{args.encoder}-pictures.npy"
-    if not cache.exists():
-        np.save(cache, load_trainable_pictures(images.paths, encoder))
-    data = replace(trial.data, pictures=np.load(cache))
+    data = replace(trial.data, pictures=trainable_pictures(images, args))
     started = time.process_time()
     embedder = build_trainable(encoder, head, tuning.blocks)
     outcome = train_embedding(
@@ -416,6 +436,9 @@ def main() -> None:
         "--fine-tune", type=int, default=0, help="last blocks of --encoder to train too; 0: none"
     )
     parser.add_argument("--fine-tune-epochs", type=int, default=3)
+    parser.add_argument(
+        "--fine-tune-side", type=int, default=0, help="pixels, for frozen values too; 0: the encoder's own"
+    )
     parser.add_argument("--kept", type=float, default=KEPT, help="share of the vector that is not trained")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--classes", type=int, default=16, help="classes per batch")
@@ -443,7 +466,7 @@ def main() -> None:
         trial = make_trial(images, seed)
         for loss in args.losses:
             network = args.encoder or f"{args.backbone}-{args.side}"
-            network += f"-tuned-{args.fine_tune}" * bool(args.fine_tune)
+            network += f"-tuned-{args.fine_tune}-{args.fine_tune_side}" * bool(args.fine_tune)
             folder = args.out / f"{re.sub('[^a-z0-9]+', '-', loss.lower())}-{network}-{args.epochs}-{seed}"
             if not folder.with_name(f"{folder.name}.json").exists():
                 print(f"{loss}, seed {seed}", flush=True)
