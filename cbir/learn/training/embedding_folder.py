@@ -2,7 +2,6 @@
 
 import csv
 from collections import Counter
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -36,6 +35,7 @@ from cbir.learn.training.fine_tuning import (
     FineTuning,
     build_trainable,
     check_trainable,
+    fine_tuning_notes,
     load_trainable_pictures,
     trained_encoder,
 )
@@ -168,19 +168,14 @@ def train_embedding_folder(
     )
     notes = images.notes()
     if encoder and task.fine_tuning:
-        head_map = best_validation_map(outcome)
-        paths = [example.path for example in images.examples]
+        head_outcome, paths = outcome, [example.path for example in images.examples]
         data = replace(data, pictures=load_trainable_pictures(paths, encoder, show))
         embedder = build_trainable(encoder, embedder, task.fine_tuning.blocks)
         outcome = train_embedding(
             embedder, data, task.fine_tuning.recipe(recipe), folder / "fine-tuning", device, save_every, progress,
             partial(_write_history, folder),
         )  # fmt: skip
-        if (tuned_map := best_validation_map(outcome)) <= head_map:
-            notes.append(
-                f"fine-tuning did not help: mAP of validation images {tuned_map:.3f}, {head_map:.3f} before it; "
-                "train without --fine-tune into another folder"
-            )
+        notes += fine_tuning_notes(head_outcome, outcome)
     show("testing", 0, 1, "")
     vectors = apply_network(embedder, data.pictures, device)
     facts = {
@@ -202,11 +197,6 @@ def train_embedding_folder(
     write_embedding_report(folder, title, reported, outcome["history"], facts, recipe.seed)
     show("testing", 1, 1, "")
     return {**facts, "notes": notes}
-
-
-def best_validation_map(outcome: Mapping[str, Any]) -> float:
-    """Return the validation mAP of the epoch whose weights a training ended with."""
-    return float(outcome["history"][outcome["best_epoch"] - 1]["map"])
 
 
 def _embedding_data(images: TrainingImages[ClassExample], names: list[str], seed: int) -> EmbeddingData:

@@ -103,6 +103,20 @@ def load_trainable_pictures(
     return pixels
 
 
+def fine_tuning_notes(head: Mapping[str, Any], tuned: Mapping[str, Any]) -> list[str]:
+    """Return a note for the user unless fine-tuning raised the validation mAP.
+
+    `head` and `tuned` are outcomes of `train_embedding`, before and after it.
+    """
+    before, after = (outcome["history"][outcome["best_epoch"] - 1]["map"] for outcome in (head, tuned))
+    if after > before:
+        return []
+    return [
+        f"fine-tuning did not help: mAP of validation images {after:.3f}, {before:.3f} before it; "
+        "train without --fine-tune into another folder"
+    ]
+
+
 def trained_encoder(encoder: Encoder) -> dict[str, Any]:
     """Return the card's facts about the encoder that was trained further: its card, and its input from 0 to 1."""
     shape = encoder.image_input
