@@ -10,12 +10,16 @@ Finished runs in --out are not repeated; a training that was interrupted continu
     python bench/embeddings.py --data FOLDER --out FOLDER [--losses sodeep-map smooth-ap] [--seeds 0 1 2] [--epochs 9]
     python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0-whole --epochs 10 --rate 5e-4
     python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0-whole --sodeep --classes 8 --images 6
+    python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0 --fine-tune 4 --fine-tune-side 96
+
+--fine-tune trains the encoder's last blocks too, from the head, and compares both on the same queries.
 """
 
 import argparse
 import json
 import re
 import shutil
+import time
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -23,6 +27,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from intervals import mean_interval
@@ -32,6 +37,7 @@ from cbir import descriptors, rerank
 from cbir.descriptors import encoders
 from cbir.descriptors.networks.embedder import KEPT, Embedder, EmbeddingHead
 from cbir.evaluation.rank_metrics import RetrievalScores
+from cbir.evaluation.significance import bootstrap_intervals
 from cbir.gallery import knn
 from cbir.gallery import vector_blocks as whitening
 from cbir.gallery.gallery import Gallery, rank
@@ -47,6 +53,7 @@ from cbir.learn.training.embedding_training import (
     initial_head,
     train_embedding,
 )
+from cbir.learn.training.fine_tuning import FineTuning, build_trainable, load_trainable_pictures
 from cbir.learn.training.labelled_examples import PARTS, ClassExample, read_class_examples, split_by_class
 from cbir.learn.training.loss_options import LossOptions
 from cbir.learn.training.picture_loading import load_features, load_pictures
@@ -208,12 +215,23 @@ def baseline_vectors(images: Images, training: Rows, args: argparse.Namespace) -
     return statistics.normalise(raw), normalisation.part_bounds(profile.get(BASELINE), statistics)
 
 
+def values_file(args: argparse.Namespace) -> Path:
+    """Return the file of the values of --encoder."""
+    side: str = f"-{args.fine_tune_side}" * bool(args.fine_tune_side)
+    return Path(args.out / f"{args.encoder}{side}.npy")
+
+
 def encoder_values(images: Images, args: argparse.Namespace) -> NDArray[np.float16]:
-    """Describe every image by --encoder; values are cached in --out."""
-    cache = args.out / f"{args.encoder}.npy"
+    """Describe every image by --encoder, at --fine-tune-side if given; values are cached in --out."""
+    cache = values_file(args)
     if not cache.exists():
-        loaded = load_features(images.paths, encoders.get(args.encoder), args.out / "features")
-        np.save(cache, loaded.pixels)
+        encoder = encoders.get(args.encoder)
+        if args.fine_tune_side:
+            backbone = build_trainable(encoder, EmbeddingHead(encoder.dimensions), 1).backbone
+            backbone.projection = None
+            np.save(cache, apply_network(backbone, trainable_pictures(images, args)).astype(np.float16))
+        else:
+            np.save(cache, load_features(images.paths, encoder, args.out / "features").pixels)
     values: NDArray[np.float16] = np.load(cache)
     return values
 
@@ -250,10 +268,11 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
             options=options,
         )  # fmt: skip
         torch.manual_seed(trial.seed)
+        started = time.process_time()
         embedder: Embedder | EmbeddingHead
         if args.encoder:
             data = replace(data, pictures=encoder_values(images, args))
-            embedder = deepcopy(_start(trial, args.out / f"{args.encoder}.npy", args.kept))
+            embedder = deepcopy(_start(trial, values_file(args), args.kept))
         else:
             embedder = Embedder(args.backbone, side=args.side)
         outcome = train_embedding(
@@ -261,13 +280,66 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
         )
         vectors = apply_network(embedder, data.pictures, args.device)
         record |= {"backbone": args.encoder or args.backbone, "epochs": args.epochs, **outcome}
+        record["cpu"] = time.process_time() - started
         record["results"] = measure(vectors, (), trial, args)
+        if args.fine_tune:
+            assert isinstance(embedder, EmbeddingHead)
+            record |= fine_tune(embedder, vectors, recipe, images, trial, folder, args)
         if not args.alone:
             baseline, bounds = baseline_vectors(images, data.parts["training"], args)
             combined = measure(*combine(vectors, baseline, bounds), trial, args)
             record["results"] |= {f"{kind}, with {BASELINE}": values for kind, values in combined.items()}
     folder.with_name(f"{folder.name}.json").write_text(json.dumps(record, indent=1) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def trainable_pictures(images: Images, args: argparse.Namespace) -> NDArray[np.uint8]:
+    """Load the images as --encoder takes them, or as small as --fine-tune-side; pictures are cached in --out."""
+    cache = args.out / f"{args.encoder}-pictures.npy"
+    if not cache.exists():
+        np.save(cache, load_trainable_pictures(images.paths, encoders.get(args.encoder)))
+    pictures: NDArray[np.uint8] = np.load(cache)
+    if side := args.fine_tune_side:
+        pictures = np.array([cv2.resize(one, (side, side), interpolation=cv2.INTER_AREA) for one in pictures])
+    return pictures
+
+
+def fine_tune(
+    head: EmbeddingHead,
+    frozen: Floats,
+    recipe: EmbeddingRecipe,
+    images: Images,
+    trial: Trial,
+    folder: Path,
+    args: argparse.Namespace,
+) -> dict[str, Any]:
+    """Train the last blocks of the encoder from a head, as `cbir train embedding` does.
+
+    Returns the outcome, and AP and P@1 of each query with the `frozen` vectors and those of the trained encoder.
+    """
+    encoder, tuning = encoders.get(args.encoder), FineTuning(args.fine_tune, args.fine_tune_epochs)
+    data = replace(trial.data, pictures=trainable_pictures(images, args))
+    started = time.process_time()
+    embedder = build_trainable(encoder, head, tuning.blocks)
+    outcome = train_embedding(
+        embedder, data, tuning.recipe(recipe), folder / "fine-tuning", args.device, save_every=30.0,
+        on_epoch=print_epoch,
+    )  # fmt: skip
+    cpu = time.process_time() - started
+    rows = np.unique(np.concatenate([part for search in trial.searches.values() for part in search]))
+    tuned = np.zeros_like(frozen)
+    tuned[rows] = apply_network(embedder, data.pictures[rows], args.device)
+    queries = {
+        kind: [query_measures(vectors, trial, kind) for vectors in (frozen, tuned)] for kind in trial.searches
+    }
+    return {"fine_tuning": outcome | {"blocks": tuning.blocks, "cpu": cpu}, "queries": queries}
+
+
+def query_measures(vectors: Floats, trial: Trial, kind: str) -> list[list[float]]:
+    """Return AP and P@1 of each query that has a relevant image."""
+    queries, gallery = trial.searches[kind]
+    scores = [evaluate_embedding(vectors, trial.data, query, gallery) for query in queries[:, None]]
+    return [[score.map, score.p_at_1] for score in scores if np.isfinite(score.map)]
 
 
 @lru_cache(maxsize=1)
@@ -311,6 +383,35 @@ def differences(results: Sequence[dict[str, Any]], kind: str, reference: str) ->
                   f"{len(seeds)} seeds")  # fmt: skip
 
 
+def fine_tuning_table(results: Sequence[dict[str, Any]], kind: str) -> None:
+    """Print mAP and P@1 of frozen and trained encoders and their difference, with 95 % bootstrap intervals.
+
+    Queries of all seeds are drawn again, not trainings. The last columns are CPU seconds of head and blocks.
+    """
+    by_loss: dict[str, list[dict[str, Any]]] = {}
+    for row in results:
+        if kind in row.get("queries", {}):
+            by_loss.setdefault(row["loss"], []).append(row)
+    for loss, rows in by_loss.items():
+        frozen, tuned = np.concatenate([np.array(row["queries"][kind]) for row in rows], axis=1)
+        cells = [
+            _interval(values, sign) for values, sign in ((frozen, ""), (tuned, ""), (tuned - frozen, "+"))
+        ]
+        head, blocks = (
+            np.mean([part["cpu"] for part in parts]) for parts in (rows, [r["fine_tuning"] for r in rows])
+        )
+        print(f"| {loss} | {kind} | {' | '.join(cells)} | {head:.0f} | {blocks:.0f} |")
+
+
+def _interval(values: NDArray[np.float64], sign: str) -> str:
+    """Format the means of AP and P@1, (queries, 2), with their intervals."""
+    low, high = bootstrap_intervals(values.T)
+    return " | ".join(
+        f"{mean:{sign}.3f} ({start:{sign}.3f} to {end:{sign}.3f})"
+        for mean, start, end in zip(values.mean(axis=0), low, high, strict=True)
+    )
+
+
 def main() -> None:
     """Run what is missing and print the tables of all results."""
     parser = argparse.ArgumentParser(
@@ -331,6 +432,13 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=64, help="pixels")
     parser.add_argument("--backbone", default="small")
     parser.add_argument("--encoder", help="pretrained encoder, in place of the backbone")
+    parser.add_argument(
+        "--fine-tune", type=int, default=0, help="last blocks of --encoder to train too; 0: none"
+    )
+    parser.add_argument("--fine-tune-epochs", type=int, default=3)
+    parser.add_argument(
+        "--fine-tune-side", type=int, default=0, help="pixels, for frozen values too; 0: the encoder's own"
+    )
     parser.add_argument("--kept", type=float, default=KEPT, help="share of the vector that is not trained")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--classes", type=int, default=16, help="classes per batch")
@@ -347,6 +455,8 @@ def main() -> None:
         torch.set_num_threads(args.threads)
     if args.sodeep:
         args.losses = [*VARIANTS, "smooth-ap", "multi-similarity"]
+    if args.fine_tune and not args.encoder:
+        parser.error("--fine-tune is for a pretrained --encoder")
     args.losses = args.losses or [
         BASELINE, *filter(None, [args.encoder]), *(name for name in names() if name not in ON_GRADES)
     ]  # fmt: skip
@@ -356,6 +466,7 @@ def main() -> None:
         trial = make_trial(images, seed)
         for loss in args.losses:
             network = args.encoder or f"{args.backbone}-{args.side}"
+            network += f"-tuned-{args.fine_tune}-{args.fine_tune_side}" * bool(args.fine_tune)
             folder = args.out / f"{re.sub('[^a-z0-9]+', '-', loss.lower())}-{network}-{args.epochs}-{seed}"
             if not folder.with_name(f"{folder.name}.json").exists():
                 print(f"{loss}, seed {seed}", flush=True)
@@ -365,6 +476,8 @@ def main() -> None:
         table(results, kind)
     for kind in ("seen", "unseen"):
         differences(results, kind, args.reference)
+    for kind in ("seen", "unseen"):
+        fine_tuning_table(results, kind)
 
 
 if __name__ == "__main__":

@@ -106,7 +106,8 @@ def _is_ranker_card(card: Any) -> bool:
     return has_texts and isinstance(options["side"], int) and SIDES[0] <= options["side"] <= SIDES[1]
 
 
-BATCH = 256  # pictures, on a CPU
+BATCH = 256  # pictures of a pass on a CPU, at most
+BATCH_BYTES = 4 << 20  # of them, at most: more leave the cache
 
 
 def to_network_input(pictures: NDArray[Any], device: str) -> Tensor:
@@ -197,8 +198,9 @@ def apply_network(
 
     try:
         with full_precision(), device_failures("network", device):
+            size_of_one = max(1, to_network_input(pictures[:1], device).nbytes)
             on_gpu = device != "cpu" and len(pictures)
-            size = network_batch(to_network_input(pictures[:1], device).nbytes) if on_gpu else BATCH
+            size = network_batch(size_of_one) if on_gpu else max(1, min(BATCH, BATCH_BYTES // size_of_one))
             outputs = list(in_pieces(run, len(pictures), size))
     finally:
         network.train(was_training)

@@ -35,6 +35,7 @@ from cbir.learn.training.fine_tuning import (
     FineTuning,
     build_trainable,
     check_trainable,
+    fine_tuning_notes,
     load_trainable_pictures,
     trained_encoder,
 )
@@ -165,13 +166,16 @@ def train_embedding_folder(
     outcome = train_embedding(
         embedder, data, recipe, folder, device, save_every, progress, partial(_write_history, folder)
     )
+    notes = images.notes()
     if encoder and task.fine_tuning:
-        data = replace(data, pictures=load_trainable_pictures(images, encoder, show))
+        head_outcome, paths = outcome, [example.path for example in images.examples]
+        data = replace(data, pictures=load_trainable_pictures(paths, encoder, show))
         embedder = build_trainable(encoder, embedder, task.fine_tuning.blocks)
         outcome = train_embedding(
             embedder, data, task.fine_tuning.recipe(recipe), folder / "fine-tuning", device, save_every, progress,
             partial(_write_history, folder),
         )  # fmt: skip
+        notes += fine_tuning_notes(head_outcome, outcome)
     show("testing", 0, 1, "")
     vectors = apply_network(embedder, data.pictures, device)
     facts = {
@@ -192,7 +196,7 @@ def train_embedding_folder(
     title = f"Embedding of {task.column}"
     write_embedding_report(folder, title, reported, outcome["history"], facts, recipe.seed)
     show("testing", 1, 1, "")
-    return {**facts, "notes": images.notes()}
+    return {**facts, "notes": notes}
 
 
 def _embedding_data(images: TrainingImages[ClassExample], names: list[str], seed: int) -> EmbeddingData:

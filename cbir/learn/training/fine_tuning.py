@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from cbir.descriptors.networks.efficientnet_lite_network import (
 from cbir.descriptors.networks.embedder import Embedder, EmbeddingHead
 from cbir.errors import InvalidInput
 from cbir.images import Limits
-from cbir.learn.training.picture_loading import StageCallback, TrainingImages, load_described
+from cbir.learn.training.picture_loading import StageCallback, load_described
 from cbir.system.device_failure import device_failures
 from cbir.system.files import atomic_binary
 
@@ -87,13 +87,13 @@ def build_trainable(encoder: Encoder, head: nn.Module, blocks: int) -> Embedder:
 
 
 def load_trainable_pictures(
-    images: TrainingImages[Any], encoder: Encoder, show: StageCallback
+    paths: Sequence[Path], encoder: Encoder, show: StageCallback = lambda stage, done, total, text: None
 ) -> NDArray[np.uint8]:
     """Load images again, as the encoder takes them: (n, side, side, 3).
 
     Raises InvalidInput if one has become unreadable.
     """
-    shape, paths = encoder.image_input, [example.path for example in images.examples]
+    shape = encoder.image_input
     pixels = np.zeros((len(paths), shape.height, shape.width, len(shape.mean)), np.uint8)
     limits = Limits.from_settings(settings.load())
     loaded = load_described(paths, lambda image: fit_image(image, shape), pixels, limits,
@@ -101,6 +101,20 @@ def load_trainable_pictures(
     if loaded.refused:
         raise InvalidInput(f"an image has become unreadable: {loaded.refused[0]}")
     return pixels
+
+
+def fine_tuning_notes(head: Mapping[str, Any], tuned: Mapping[str, Any]) -> list[str]:
+    """Return a note for the user unless fine-tuning raised the validation mAP.
+
+    `head` and `tuned` are outcomes of `train_embedding`, before and after it.
+    """
+    before, after = (outcome["history"][outcome["best_epoch"] - 1]["map"] for outcome in (head, tuned))
+    if after > before:
+        return []
+    return [
+        f"fine-tuning did not help: mAP of validation images {after:.3f}, {before:.3f} before it; "
+        "train without --fine-tune into another folder"
+    ]
 
 
 def trained_encoder(encoder: Encoder) -> dict[str, Any]:

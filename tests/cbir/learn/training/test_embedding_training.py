@@ -92,3 +92,20 @@ class TestSplit:
     def test_too_few(self):
         with pytest.raises(InvalidInput, match="too few"):
             split_by_class(["a", "b"], ["1", "2"])
+
+
+@pytest.mark.parametrize(
+    ("shape", "largest"),
+    [((600, 40), 256), ((300, 64, 64), 256), ((20, 224, 224, 3), 6), ((2, 1024, 1024, 3), 1)],
+)
+def test_large_pictures_pass_in_smaller_batches(shape, largest):
+    class Means(torch.nn.Module):
+        def forward(self, images):
+            sizes.append(len(images))
+            return images.flatten(1).mean(dim=1, keepdim=True)
+
+    sizes = []
+    pictures = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    means = pictures.reshape(len(pictures), -1).mean(axis=1) / (1 if len(shape) == 2 else 255)
+    assert apply_network(Means(), pictures)[:, 0] == pytest.approx(means, rel=1e-4)
+    assert (sizes[0], sum(sizes)) == (largest, len(pictures))

@@ -27,6 +27,7 @@ from cbir.learn.training.embedding_training import (
 from cbir.learn.training.fine_tuning import (
     build_trainable,
     check_trainable,
+    fine_tuning_notes,
     parameter_groups,
     run_training_loop,
 )
@@ -169,6 +170,7 @@ class TestCommand:
     def test_fine_tuned_network_equals_its_export(self, images, cache, tmp_path):
         outcome = trained(images, tmp_path, "--fine-tune", "1", "--fine-tune-epochs", "1", "--loss", "focal")
         assert outcome.exit_code == 0, outcome.output
+        assert "mAP of validation images 1.000, 1.000 before it" in outcome.output
         _, vectors = described(tmp_path, images)
         encoder, network = encoders.get("lite0"), load_embedder(tmp_path)
         pictures = [encoder.prepare(next(read_images(images / f"{number:02d}.png"))) for number in range(4)]
@@ -204,6 +206,14 @@ def test_options_of_other_networks_are_refused_with_an_encoder(images, tmp_path,
 
 def test_rate_of_zero_is_refused(images, tmp_path):
     assert "the rate above 0" in str(trained(images, tmp_path, "--rate", "0").exception)
+
+
+@pytest.mark.parametrize(("after", "notes"), [(0.79, 1), (0.8, 1), (0.81, 0)])
+def test_fine_tuning_that_does_not_help_is_noted(after, notes):
+    head = {"history": [{"map": 0.6}, {"map": 0.8}, {"map": 0.7}], "best_epoch": 2}
+    lines = fine_tuning_notes(head, {"history": [{"map": after}, {"map": 0.5}], "best_epoch": 1})
+    assert len(lines) == notes
+    assert all(f"mAP of validation images {after:.3f}, 0.800 before it" in line for line in lines)
 
 
 def test_blocks_are_frozen_and_slower():
