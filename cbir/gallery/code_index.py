@@ -1,8 +1,9 @@
 """Search of many vectors by FAISS in codes of four bits for each value, an eighth of the bytes; answers stay exact.
 
-Vectors are rotated at random, so that all values count alike, and every value becomes one of 16. FAISS adds up distances
-from tables that stay in registers (F. Andre, A.-M. Kermarrec, N. Le Scouarnec: Cache locality is not enough, VLDB 2015).
-What such distances are off by is measured in each search; more rows are returned for it, to be compared themselves.
+Vectors are rotated at random, so that all values count alike, and each value becomes one of 16. FAISS adds up squared
+distances from tables that stay in registers (F. André, A.-M. Kermarrec, N. Le Scouarnec: Cache locality is not
+enough, VLDB 2015). Every search measures how far off these are, and returns so many more rows, to be compared
+themselves.
 """
 
 from dataclasses import dataclass
@@ -55,14 +56,14 @@ class CodeIndex(FlatIndex):
         return super().nearest(query, count, allowed)
 
     def _error(self, query: Floats, estimates: Floats, rows: Rows) -> float:
-        """Return the standard deviation of the errors of the estimates (m,) of squared distances to the first rows."""
+        """Return the standard deviation of the errors of estimated squared distances (m,) to the first rows."""
         compared = spread_rows(len(estimates), COMPARED)
         squared = np.square(self.vectors[rows[compared]] - query).sum(axis=1)
         return float(np.std(estimates[compared] - squared))
 
 
 def build_codes(vectors: Floats) -> faiss.Index:
-    """Return the FAISS index of the codes of vectors (n, d), whose ids are rows: a single list, which takes filters."""
+    """Return the FAISS index of the codes of vectors (n, d): its ids are rows, and its one list takes filters."""
     count, dimensions = vectors.shape
     codes = faiss.index_factory(dimensions, f"RR{dimensions},IVF1,PQ{dimensions}x4fs")
     codes.train(np.resize(vectors[spread_rows(count, TRAINED)], (TRAINED, dimensions)))

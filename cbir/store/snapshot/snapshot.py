@@ -34,7 +34,8 @@ class SnapshotInfo(BaseModel):
 
     generation: of the collection when it was written. last_number: largest image number that it covers, even if that
     image was deleted. size: of the file, bytes. checksum: BLAKE2b of the file. neighbours_checksum: of the k-NN file;
-    None if an older program wrote the snapshot without one. codes_checksum: of the vectors' codes; None without them. statistics_fingerprint: of the statistics beside the snapshot; None if the database has them.
+    None if an older program wrote the snapshot without one. codes_checksum: of the vectors' codes; None
+    without them. statistics_fingerprint: of the statistics beside the snapshot; None if the database has them.
     state: of the database when it was written, see `read_state`.
     """
 
