@@ -66,7 +66,8 @@ def build_codes(vectors: Floats) -> faiss.Index:
     """Return the FAISS index of the codes of vectors (n, d): its ids are rows, and its one list takes filters."""
     count, dimensions = vectors.shape
     codes = faiss.index_factory(dimensions, f"RR{dimensions},IVF1,PQ{dimensions}x4fs")
-    codes.train(np.resize(vectors[spread_rows(count, TRAINED)], (TRAINED, dimensions)))
-    for start in range(0, count, ADDED):
-        codes.add(np.ascontiguousarray(vectors[start : start + ADDED]))
+    with one_search_thread():  # a process forked after FAISS has used several would wait for them forever
+        codes.train(np.resize(vectors[spread_rows(count, TRAINED)], (TRAINED, dimensions)))
+        for start in range(0, count, ADDED):
+            codes.add(np.ascontiguousarray(vectors[start : start + ADDED]))
     return codes

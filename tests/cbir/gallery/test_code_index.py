@@ -79,9 +79,10 @@ def test_more_are_fetched_where_the_first_are_too_few(
     index: CodeIndex, compared: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(code_index, "FETCHED", 1)
-    monkeypatch.setattr(code_index, "LEAST", code_index.BESIDE + 1)
+    monkeypatch.setattr(code_index, "LEAST", 1)
+    monkeypatch.setattr(code_index, "BESIDE", 0)
     for query in QUERIES:
-        assert nearest(VECTORS, query, None, 5) <= set(index.nearest(query, 5).tolist())
+        assert nearest(VECTORS, query, None, 60) <= set(index.nearest(query, 60).tolist())
     assert compared == []
 
 
