@@ -9,7 +9,7 @@ those to damage, in place of the database mostly.
 With `--flips N`, N single bits are flipped instead, in all files of a collection, of its last good copy and of a
 backup in turn: `verify` has to see each of them, unless nothing that is read has changed (flipped_bits.py).
 
-    python bench/damage.py [--count 300] [--seed 0] [--images 300] [--flips 0] [--files snapshot neighbours half]
+    python bench/damage.py [--count 300] [--seed 0] [--images 300] [--flips 0] [--files snapshot neighbours codes]
 """
 
 import argparse
@@ -49,7 +49,7 @@ PAGE = 4096
 SECONDS = 120.0
 QUERIES = 5
 HITS = 10
-SUFFIXES = {"snapshot": ".index", "neighbours": ".neighbours", "half": ".half"}  # of files in `snapshots`
+SUFFIXES = {"snapshot": ".index", "neighbours": ".neighbours", "codes": ".codes"}  # of files in `snapshots`
 MOSTLY_DATABASE = ("collection.sqlite",) * 8 + tuple(SUFFIXES)
 
 
@@ -204,7 +204,7 @@ def examine(folder: Path, image_id: str) -> dict[str, Any]:
         reading.close()
 
 
-@patch.object(snapshot_build, "HALVES_FROM", 1)
+@patch.object(snapshot_build, "CODES_FROM", 1)
 def campaign(count: int, seed: int, images: int, files: Sequence[str] = MOSTLY_DATABASE) -> dict[str, Any]:
     """Damage one of the `files` in each of `count` copies; return counts, and the text of each failure."""
     faiss.omp_set_num_threads(1)  # else a process that is forked waits for threads that it has not

@@ -88,7 +88,7 @@ def main() -> None:
         scratch = "/dev/shm" if Path("/dev/shm").is_dir() else None
         with tempfile.TemporaryDirectory(dir=scratch) as name:
             sys.exit(shim.run_preloaded(__file__, sys.argv[1:], Path(name)))
-    snapshot_build.HALVES_FROM = 1  # small snapshots have the files of large ones
+    snapshot_build.CODES_FROM = 1  # small snapshots have the files of large ones
     campaign = Campaign(Path(os.environ[shim.VARIABLE]), options)
     campaign.run()
     table = campaign.summary()

@@ -79,7 +79,7 @@ def make_files(folder: Path) -> None:
             ids = writer.add([entry(n, vectors[n]) for n in range(IMAGES)]).ids
             writer.add([(uploaded, vectors[IMAGES])], in_transaction=note)
             writer.set_labels(ids[0], {"reviewed": "yes"})
-            with patch.object(snapshot_build, "HALVES_FROM", IMAGES):
+            with patch.object(snapshot_build, "CODES_FROM", IMAGES):
                 writer.compact()
         back_up_collection(collection, folder / "backup", log=True)
         with collection.writer() as writer:

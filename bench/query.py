@@ -20,13 +20,16 @@ from tqdm import tqdm
 
 from bench.scale import read_vectors
 from bench.scale_collection import SHARES, fit_mixture, write_collection
+from cbir.gallery.gallery import top_k
 from cbir.gallery.vector_blocks import Floats
 from cbir.search import Request, Searcher, Stopwatch
+from cbir.search.view_vectors import EVERYTHING
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.system import threads
 
 METHODS = ("none", "auto", "eprf")
+HEADS = (20, 2000, 5000)  # nearest images whose recall is measured
 
 
 def memory_mb() -> dict[str, float]:
@@ -70,6 +73,21 @@ def time_searches(
     }
 
 
+def measure_recall(searcher: Searcher, raw: Floats) -> dict[int, float]:
+    """Return the shares of the HEADS nearest images that searches find, mean over the queries."""
+    view, shares = searcher.collection.view(), {}
+    queries = np.stack([view.statistics.normalise(query) for query in raw])
+    exact = [view.gallery.ids[top_k(-view.gallery.distances(query), max(HEADS))] for query in queries]
+    for count in HEADS:
+        heads = searcher.vectors.current().nearest(queries, count, EVERYTHING)
+        common = [
+            len(np.intersect1d(head.numbers, nearest[:count]))
+            for head, nearest in zip(heads, exact, strict=True)
+        ]
+        shares[count] = float(np.mean(common)) / min(count, len(view))
+    return shares
+
+
 def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Measure all methods in a collection, with filters and without, in turns; print as it goes."""
     searcher, raw = open_searcher(folder)
@@ -90,7 +108,9 @@ def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
             )
     memory = memory_mb()
     print(f"{images:9} memory: {memory['own']:.0f} MB of its own, {memory['mapped']:.0f} MB of mapped files")
-    return [*rows, {"images": images, "memory": memory}]
+    recall = measure_recall(searcher, raw[: options.queries])
+    print(f"{images:9} recall: {', '.join(f'{share:.5f} of {count}' for count, share in recall.items())}")
+    return [*rows, {"images": images, "memory": memory, "recall": recall}]
 
 
 def main() -> None:

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import faiss
 import numpy as np
 
-from cbir.gallery.flat_index import build_half_index
+from cbir.gallery.code_index import CodeIndex, build_codes
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.knn_graph import Neighbourhood
@@ -48,10 +49,12 @@ class DrawnCollection:
 
     def __init__(self, vectors: np.ndarray, folder: Path, linked: bool = False) -> None:
         ids = np.arange(len(vectors), dtype=np.int64)
-        half = build_half_index(vectors)
+        flat = faiss.IndexFlatL2(DIMENSIONS)
+        flat.add(vectors)
+        index = CodeIndex(flat, vectors, build_codes(vectors))
         graph = Neighbourhood(ring(len(vectors))) if linked else None
-        gallery = Gallery((vectors,), ids, neighbourhood=graph, projected=True, index=half)
-        self._view = View(1, gallery, None, None, Snapshot(vectors, ids, half), 1)  # type: ignore[arg-type]
+        gallery = Gallery((vectors,), ids, neighbourhood=graph, projected=True, index=index)
+        self._view = View(1, gallery, None, None, Snapshot(vectors, ids, index), 1)  # type: ignore[arg-type]
         self.folder = folder
 
     def view(self) -> View:

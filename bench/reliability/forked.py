@@ -125,7 +125,7 @@ def _run_commands(receiving: object, commands: list[list[str]], environment: dic
     import cbir.api.main
     from cbir.store.views import snapshot_build
 
-    snapshot_build.HALVES_FROM = (
+    snapshot_build.CODES_FROM = (
         1  # small snapshots have the files of large ones; not in processes that it spawns
     )
     sys.modules["__main__"] = cbir.api.main  # which import this, not the benchmark

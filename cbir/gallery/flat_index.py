@@ -1,10 +1,10 @@
-"""Exact search of vectors by FAISS: all are compared, on the CPU or on the GPU, first in half precision."""
+"""Exact search of vectors by FAISS: all are compared, on the CPU or on the GPU, there first in half precision."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, ClassVar
 from weakref import ref
 
 import faiss
@@ -15,8 +15,6 @@ from cbir.system.device_failure import gpu_failure, is_out_of_device_memory, row
 from cbir.system.threads import checkpoint, is_cancellation, locked, run_to_end
 
 FEW = 256  # excluded rows up to which more are fetched, in place of a selector
-SLACK = 64  # rows fetched besides in half precision, which exchanges some of the last
-ADDED = 65_536  # rows converted at a time
 PARTS = 8  # that the rows are dealt to in turn: a GPU finds MOST_FETCHED rows of each
 MOST_FETCHED = 2048  # rows that a search of a GPU index returns, at most
 SPARE = 1.3  # times the mean share of a list that is fetched of each part
@@ -29,23 +27,17 @@ SCRATCH = 256 << 20  # bytes of the GPU's memory that FAISS keeps for its own wo
 class FlatIndex:
     """FAISS index of the first rows of a gallery, without lists or a graph: every search compares all of them.
 
-    index: faiss.IndexFlatL2, or IndexScalarQuantizer with half precision; its ids are rows.
+    index: faiss.IndexFlatL2; its ids are rows.
     """
 
     index: Any
+    name: ClassVar[str] = "flat"
 
     def __len__(self) -> int:
         return int(self.index.ntotal)
 
-    @property
-    def precision(self) -> Literal["single", "half"]:
-        """Precision of what is compared; the distances of answers are computed in single precision."""
-        return "single" if isinstance(self.index, faiss.IndexFlat) else "half"
-
     def nearest(self, query: Floats, count: int, allowed: Rows | None = None) -> Rows:
         """Return the nearest rows, ascending: at least `count`, or all that are allowed.
-
-        In half precision a few of ten thousand may be the next nearest.
 
         Parameters
         ----------
@@ -61,16 +53,21 @@ class FlatIndex:
             return np.arange(total) if allowed is None else allowed
         missing, selector = len(self) - total, None
         if missing > FEW:
-            assert allowed is not None
-            bits = np.zeros(len(self), bool)
-            bits[allowed] = True
-            selector, missing = faiss.IDSelectorBitmap(np.packbits(bits, bitorder="little")), 0
-        fetched = min(count + missing + (SLACK if self.precision == "half" else 0), len(self))
+            selector, missing = select_rows(allowed, len(self)), 0
         with one_search_thread():
             options = faiss.SearchParameters(sel=selector) if selector else None
-            rows = self.index.search(query[None, :], fetched, params=options)[1][0]
+            rows = self.index.search(query[None, :], count + missing, params=options)[1][0]
         rows = np.sort(rows[rows >= 0])
         return rows if allowed is None or selector else rows[is_among(rows, allowed)]
+
+
+def select_rows(allowed: Rows | None, count: int) -> faiss.IDSelector | None:
+    """Return FAISS's selector of some of `count` rows; None for all."""
+    if allowed is None:
+        return None
+    bits = np.zeros(count, bool)
+    bits[allowed] = True
+    return faiss.IDSelectorBitmap(np.packbits(bits, bitorder="little"))
 
 
 class one_search_thread:  # noqa: N801  # used as a statement, as contextlib's are
@@ -82,15 +79,6 @@ class one_search_thread:  # noqa: N801  # used as a statement, as contextlib's a
 
     def __exit__(self, *_: object) -> None:
         faiss.omp_set_num_threads(self._threads)
-
-
-def build_half_index(vectors: Floats) -> FlatIndex:
-    """Return an index of vectors (n, d) in half precision: half of the bytes to read, and of the time of a search."""
-    index = faiss.IndexScalarQuantizer(vectors.shape[1], faiss.ScalarQuantizer.QT_fp16)
-    index.train(vectors[:1])
-    for start in range(0, len(vectors), ADDED):
-        index.add(np.ascontiguousarray(vectors[start : start + ADDED]))
-    return FlatIndex(index)
 
 
 _abandoned: list[Any] = []

@@ -153,13 +153,13 @@ def select_top(
         Rows that a person has judged: they keep their scores, unlike their copies.
     """
     rows, reranked = scored
+    scores = reranked.scores
+    if hits is not None:
+        hit = is_among(rows, hits)
+        rows, scores = rows[hit], scores[hit]
     distances = ranking.distances[np.searchsorted(ranking.rows, rows)]
     free = np.ones(len(rows), bool) if judged is None else ~np.isin(rows, judged)
-    count = k if hits is None else len(rows)
-    top, scores = order_with_copies(reranked.scores, rows, np.where(free, distances, np.nan), gallery, count)
-    if hits is not None:
-        hit = np.flatnonzero(is_among(rows[top], hits))[:k]
-        top, scores = top[hit], scores[hit]
+    top, scores = order_with_copies(scores, rows, np.where(free, distances, np.nan), gallery, k)
     return Ranked(
         gallery.ids[rows[top]],
         scores,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import CollectionBusy, DeviceFailed, InvalidInput
-from cbir.gallery.flat_index import GpuFlatIndex
+from cbir.gallery.flat_index import FlatIndex, GpuFlatIndex
 from cbir.gallery.gallery import Gallery, top_k
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
@@ -183,7 +183,7 @@ class ViewVectors:
     def index_name(self) -> str:
         """Name of the index that searches."""
         index = self.view.gallery.index
-        return "flat" if index is None or index.precision == "single" else "flat, in half precision"
+        return FlatIndex.name if index is None else index.name
 
     @property
     def device(self) -> str:

@@ -2,7 +2,7 @@
 
 A 46-byte preamble precedes the FAISS index, so that the vectors begin at a multiple of 64 bytes and BLAS can read
 them from the mapped file; `tail -c +47 FILE` is a file that faiss.read_index opens. Beside it lie, derived likewise,
-files of the vectors in half precision and of the images' nearest neighbours.
+files of the vectors' codes and of the images' nearest neighbours.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from cbir.errors import CollectionDamaged
+from cbir.gallery.code_index import CodeIndex
 from cbir.gallery.flat_index import FlatIndex
 from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.vector_blocks import Space
@@ -33,7 +34,7 @@ class SnapshotInfo(BaseModel):
 
     generation: of the collection when it was written. last_number: largest image number that it covers, even if that
     image was deleted. size: of the file, bytes. checksum: BLAKE2b of the file. neighbours_checksum: of the k-NN file;
-    None if an older program wrote the snapshot without one. half_checksum: of the vectors in half precision; None
+    None if an older program wrote the snapshot without one. codes_checksum: of the vectors' codes; None
     without them. statistics_fingerprint: of the statistics beside the snapshot; None if the database has them.
     state: of the database when it was written, see `read_state`.
     """
@@ -45,21 +46,21 @@ class SnapshotInfo(BaseModel):
     size: int
     checksum: str
     neighbours_checksum: str | None = None
-    half_checksum: str | None = None
+    codes_checksum: str | None = None
     statistics_fingerprint: str | None = None
     state: str | None = None
 
     @property
-    def half(self) -> str:
-        """Name of the file of vectors in half precision beside the snapshot."""
-        return str(Path(self.file).with_suffix(".half"))
+    def codes(self) -> str:
+        """Name of the file of the vectors' codes beside the snapshot."""
+        return str(Path(self.file).with_suffix(".codes"))
 
     @property
     def files(self) -> tuple[str, ...]:
         """Names of the snapshot and the files beside it."""
-        half = (self.half,) if self.half_checksum else ()
+        codes = (self.codes,) if self.codes_checksum else ()
         statistics = (self.statistics,) if self.statistics_fingerprint else ()
-        return (self.file, self.neighbours, *half, *statistics)
+        return (self.file, self.neighbours, *codes, *statistics)
 
     @property
     def statistics(self) -> str:
@@ -197,15 +198,15 @@ def file_checksum(path: Path) -> str:
 WRITTEN = 1 << 20  # bytes written at a time
 
 
-def write_half_index(path: Path, half: FlatIndex) -> str:
-    """Write an index to `path` atomically and return the file's checksum."""
+def write_codes(path: Path, codes: faiss.Index) -> str:
+    """Write the index of codes to `path` atomically and return the file's checksum."""
     with atomic_binary(path, permissions=file_mode(path.parent)) as file:
-        faiss.write_index(half.index, faiss.PyCallbackIOWriter(file.write, WRITTEN))
+        faiss.write_index(codes, faiss.PyCallbackIOWriter(file.write, WRITTEN))
     return file_checksum(path)
 
 
-def read_half_index(path: Path, checksum: str, count: int, dimensions: int) -> FlatIndex:
-    """Map a file that `write_half_index` wrote.
+def read_codes(path: Path, checksum: str, snapshot: Snapshot) -> CodeIndex:
+    """Read a file that `write_codes` wrote into memory.
 
     Parameters
     ----------
@@ -213,10 +214,8 @@ def read_half_index(path: Path, checksum: str, count: int, dimensions: int) -> F
         The file.
     checksum : str
         Its checksum; nothing of another file is read.
-    count : int
-        Images of the snapshot that it belongs to.
-    dimensions : int
-        Length of their vectors.
+    snapshot : Snapshot
+        Snapshot that it belongs to.
 
     Raises
     ------
@@ -224,17 +223,15 @@ def read_half_index(path: Path, checksum: str, count: int, dimensions: int) -> F
         If the file is missing or has changed.
     """
     try:
-        if file_checksum(path) != checksum:
-            raise CollectionDamaged(f"the index {path.name} has changed since it was written")
-        mapped = np.memmap(path, np.uint8, "r")
-        reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(mapped), mapped.size)
-        index = faiss.read_index(reader)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise CollectionDamaged(f"the index {path.name} cannot be read") from error
-    if not isinstance(index, faiss.IndexScalarQuantizer) or (index.d, index.ntotal) != (dimensions, count):
-        raise CollectionDamaged(f"the index {path.name} does not fit its snapshot")
-    index.referenced_objects = [reader, mapped]  # its codes view them
-    return FlatIndex(index)
+        content = path.read_bytes()
+        if hashlib.blake2b(content, digest_size=16).hexdigest() != checksum:
+            raise CollectionDamaged(f"the codes {path.name} have changed since they were written")
+        codes = faiss.deserialize_index(np.frombuffer(content, np.uint8))
+    except (OSError, RuntimeError) as error:
+        raise CollectionDamaged(f"the codes {path.name} cannot be read") from error
+    if (codes.ntotal, codes.d) != snapshot.vectors.shape:
+        raise CollectionDamaged(f"the codes {path.name} do not fit their snapshot")
+    return CodeIndex(snapshot.index.index, snapshot.vectors, codes)
 
 
 _EMPTY = np.empty((0, 0), np.float32)  # stored for vectors that are compared as they are

@@ -100,8 +100,8 @@ def _snapshot_problems(connection: Connection, folder: Path, info: SnapshotInfo)
     problems = []
     if info.neighbours_checksum and not _is_intact(path.with_name(info.neighbours), info.neighbours_checksum):
         problems.append(f"the neighbours {info.neighbours} are missing or have changed; {COMPACT}")
-    if info.half_checksum and not _is_intact(path.with_name(info.half), info.half_checksum):
-        problems.append(f"the index {info.half} is missing or has changed; {COMPACT}")
+    if info.codes_checksum and not _is_intact(path.with_name(info.codes), info.codes_checksum):
+        problems.append(f"the codes {info.codes} are missing or have changed; {COMPACT}")
     return problems or _number_problems(connection, info, snapshot)
 
 

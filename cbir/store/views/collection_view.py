@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, LargeBinary, cast, func, select
 
 from cbir.errors import CollectionDamaged, NotFound
-from cbir.gallery.flat_index import FlatIndex
+from cbir.gallery.code_index import CodeIndex
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, positions_among
@@ -201,7 +201,7 @@ def build_view(
     opened: tuple[Snapshot, SnapshotInfo] | None,
     previous: View | None,
     neighbourhood: Neighbourhood | None = None,
-    half: FlatIndex | None = None,
+    codes: CodeIndex | None = None,
 ) -> View:
     """Build the view of the generation that the connection's transaction sees.
 
@@ -220,8 +220,8 @@ def build_view(
         Older view; its second block is reused if it has the same snapshot.
     neighbourhood : Neighbourhood, optional
         k-NN graph of the snapshot.
-    half : FlatIndex, optional
-        Vectors of the snapshot in half precision.
+    codes : CodeIndex, optional
+        Codes of the snapshot's vectors.
     """
     snapshot, info = opened or (None, None)
     tail, tail_ids = np.empty((0, 0), np.float32), np.empty(0, np.int64)
@@ -246,7 +246,7 @@ def build_view(
         ids = snapshot.ids
         if len(tail):
             blocks, ids = (snapshot.vectors, tail), np.concatenate([ids, tail_ids])
-        gallery = Gallery(blocks, ids, parts, neighbourhood, profile.is_projected, half or snapshot.index)
+        gallery = Gallery(blocks, ids, parts, neighbourhood, profile.is_projected, codes or snapshot.index)
     deleted = deleted_numbers(connection, info)
     rows = None
     if len(deleted):

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, func, select
 
 from cbir import settings
 from cbir.gallery import knn
-from cbir.gallery.flat_index import build_half_index
+from cbir.gallery.code_index import build_codes
 from cbir.gallery.vector_blocks import fit_space, plain_space
 from cbir.store.base import metadata, normalisation, schema
 from cbir.store.base.collection_folder import folder_mode
@@ -26,7 +26,7 @@ from cbir.store.safety import last_good
 from cbir.store.safety.row_damage import require_sound_rows
 from cbir.store.snapshot import derived_files, stored_snapshot
 from cbir.store.snapshot import snapshot as snapshots
-from cbir.store.snapshot.snapshot import SnapshotInfo, write_half_index, write_knn
+from cbir.store.snapshot.snapshot import SnapshotInfo, write_codes, write_knn
 from cbir.store.snapshot.stored_snapshot import (
     ERASED_GENERATION,
     count_deleted,
@@ -54,7 +54,7 @@ class AdoptedStatistics(NamedTuple):
     fitted_here: bool
 
 
-HALVES_FROM = 100_000  # images; fewer are compared as fast in single precision
+CODES_FROM = 100_000  # images; fewer are compared about as fast themselves
 STALE_SHARE = 0.05  # of the snapshot, added or deleted since: then an indexing run makes a new one
 
 
@@ -104,17 +104,17 @@ def statistics_outlive_erasure(database: Database) -> bool:
         return stored_snapshot.outlives_erasure(connection)
 
 
-def _needs_halves(images: int) -> bool:
-    """Return whether searches compare the vectors of a snapshot of so many images in half precision."""
+def _needs_codes(images: int) -> bool:
+    """Return whether searches compare codes of the vectors of a snapshot of so many images."""
     active = settings.load()
     most = {"flat": math.inf, "auto": active.exact_limit}.get(active.index, 0)
-    return HALVES_FROM <= images <= most
+    return CODES_FROM <= images <= most
 
 
 def _intact(folder: Path, info: SnapshotInfo) -> bool:
     path = folder / "snapshots" / info.file
     complete = all(path.with_name(name).is_file() for name in info.files)
-    complete = complete and (info.half_checksum is not None or not _needs_halves(info.images))
+    complete = complete and (info.codes_checksum is not None or not _needs_codes(info.images))
     return complete and info.neighbours_checksum is not None and path.stat().st_size == info.size
 
 
@@ -184,8 +184,8 @@ def _rebuild(folder: Path, database: Database, refit: bool, adopted: AdoptedStat
     space = plain_space(matrix.shape[1]) if plain else fit_space(matrix, parts)
     neighbours = knn.find_neighbours(matrix, space, settings.load().device)
     info.neighbours_checksum = write_knn(snapshot_folder / info.neighbours, neighbours)
-    if _needs_halves(count):
-        info.half_checksum = write_half_index(snapshot_folder / info.half, build_half_index(matrix))
+    if _needs_codes(count):
+        info.codes_checksum = write_codes(snapshot_folder / info.codes, build_codes(matrix))
     if shared:
         info.state = state
         store_statistics(snapshot_folder / name, info, statistics)

@@ -12,7 +12,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from cbir.errors import CollectionDamaged
-from cbir.gallery.flat_index import FlatIndex
+from cbir.gallery.code_index import CodeIndex
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, VectorBlocks
@@ -22,7 +22,7 @@ from cbir.store.base.normalisation import SHORTEST
 from cbir.store.base.profile import Profile, vector_format
 from cbir.store.postgresql.postgresql_database import Database, connect_once, is_sqlite
 from cbir.store.snapshot import stored_snapshot
-from cbir.store.snapshot.snapshot import Snapshot, SnapshotInfo, open_snapshot, read_half_index, read_knn
+from cbir.store.snapshot.snapshot import Snapshot, SnapshotInfo, open_snapshot, read_codes, read_knn
 from cbir.store.snapshot.stored_snapshot import (
     has_state,
     read_snapshot_info,
@@ -52,14 +52,14 @@ class ViewCache:
         self._stamp = 0  # of the snapshot's description, where that is a file
         self._snapshot: tuple[Snapshot, SnapshotInfo] | None = None
         self._neighbourhood: Neighbourhood | None = None  # of the snapshot
-        self._half: FlatIndex | None = None  # of the snapshot
+        self._codes: CodeIndex | None = None  # of the snapshot
         self._snapshot_problem: str | None = None
         self._neighbours_problem: str | None = None
-        self._half_problem: str | None = None
+        self._codes_problem: str | None = None
 
     @property
     def problem(self) -> str | None:
-        return self._snapshot_problem or self._neighbours_problem or self._half_problem
+        return self._snapshot_problem or self._neighbours_problem or self._codes_problem
 
     def reload_profile(self) -> None:
         """Read the profile again, as `view` does, without vectors."""
@@ -105,7 +105,7 @@ class ViewCache:
             self._snapshot,
             self._view,
             self._neighbourhood,
-            self._half,
+            self._codes,
         )
 
     def _open_snapshot(self, connection: Connection) -> bool:
@@ -117,12 +117,12 @@ class ViewCache:
         self._snapshot_problem = None
         if info is None:
             self._snapshot = self._neighbourhood = self._neighbours_problem = None
-            self._half = self._half_problem = None
+            self._codes = self._codes_problem = None
             return not self._current_stamp()  # else it may be newer than what this transaction sees
         if self._snapshot and self._snapshot[1] == info:
             return True
         self._neighbourhood = self._neighbours_problem = None
-        self._half = self._half_problem = None
+        self._codes = self._codes_problem = None
         path = self._folder / "snapshots" / info.file
         try:
             statistics = snapshot_statistics(connection, self._folder, info)
@@ -151,12 +151,11 @@ class ViewCache:
         except CollectionDamaged as damage:
             self._neighbours_problem = f"{damage}: re-ranking by neighbours sees the nearest images alone"
         try:
-            if info.half_checksum:
-                half_path = path.with_name(info.half)
-                self._half = read_half_index(half_path, info.half_checksum, info.images, dimensions)
+            if info.codes_checksum:
+                self._codes = read_codes(path.with_name(info.codes), info.codes_checksum, snapshot)
         except CollectionDamaged as damage:
-            self._half_problem = f"{damage}: searches compare the vectors in single precision"
-        return self._neighbours_problem is None and self._half_problem is None
+            self._codes_problem = f"{damage}: searches read all vectors in place of their codes"
+        return self._neighbours_problem is None and self._codes_problem is None
 
 
 def unit_vectors(raw: Floats) -> Floats:

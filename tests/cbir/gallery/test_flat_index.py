@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbir.gallery.flat_index import FEW, FlatIndex, build_half_index, one_search_thread
+from cbir.gallery.flat_index import FEW, FlatIndex, one_search_thread
 from cbir.gallery.gallery import fill_squared_distances
 from tests.cbir.gallery.test_knn import clustered
 
@@ -33,29 +33,19 @@ def nearest(query: np.ndarray, rows: np.ndarray | None, count: int) -> set[int]:
     return set(rows[np.argsort(distances, kind="stable")[:count]].tolist())
 
 
-@pytest.mark.parametrize("index", [single(VECTORS), build_half_index(VECTORS)], ids=["single", "half"])
 @pytest.mark.parametrize("name", FILTERS)
-def test_the_nearest_that_are_allowed_are_found_and_nothing_else(index: FlatIndex, name: str) -> None:
-    allowed = FILTERS[name]
+def test_the_nearest_that_are_allowed_are_found_and_nothing_else(name: str) -> None:
+    index, allowed = single(VECTORS), FILTERS[name]
     for query in clustered(10, seed=3):
         rows = index.nearest(query, 50, allowed)
         assert (np.diff(rows) > 0).all()
         assert allowed is None or np.isin(rows, allowed).all()
         assert nearest(query, allowed, 50) <= set(rows.tolist())
-        assert len(rows) <= 50 + FEW + 64
+        assert len(rows) <= 50 + FEW
 
 
-def test_precision_is_what_is_compared() -> None:
-    assert single(VECTORS).precision == "single"
-    half = build_half_index(VECTORS)
-    assert half.precision == "half"
-    assert len(half) == 3000
-    assert half.index.sa_code_size() == 2 * VECTORS.shape[1]
-
-
-@pytest.mark.parametrize("build", [single, build_half_index])
-def test_more_than_there_are(build) -> None:
-    index = build(VECTORS[:5])
+def test_more_than_there_are() -> None:
+    index = single(VECTORS[:5])
     assert index.nearest(VECTORS[0], 100).tolist() == [0, 1, 2, 3, 4]
     assert index.nearest(VECTORS[0], 2, np.array([1, 3])).tolist() == [1, 3]
 
@@ -83,11 +73,3 @@ def test_threads_are_as_before_after_a_search() -> None:
         assert faiss.omp_get_max_threads() == 3
     finally:
         faiss.omp_set_num_threads(before)
-
-
-def test_what_half_precision_exchanges_is_fetched_besides() -> None:
-    vectors = np.full((1000, 4), 3000.0, np.float32)
-    vectors[7], vectors[8] = 2050.9, 2052.9  # 2050 and 2052 in half precision
-    query = np.full(4, 2051.5, np.float32)
-    assert 7 in build_half_index(vectors).nearest(query, 1)
-    assert 7 in build_half_index(vectors).nearest(query, 1, np.arange(7, 1000))

@@ -42,7 +42,7 @@ SQLITE_ALONE = {
     "test_a_source_restored_from_an_older_backup_brings_nobody_back",
     "test_damage_of_the_source_is_not_carried_over",
     "test_a_search_for_traces_that_damage_ends_says_so",
-    "test_half_index_file.py",
+    "test_codes_file.py",
     "test_another_storage_format_is_refused_with_what_to_do",
     "test_compacting_gives_space_back",
     "test_erasing_a_patient_leaves_no_trace_in_any_file",
@@ -129,8 +129,8 @@ def collection(new_folder: Callable[[str], Path]) -> Iterator[Collection]:
 
 @pytest.fixture
 def large_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every snapshot counts as a large one, which has its vectors in half precision beside it."""
-    monkeypatch.setattr(snapshot_build, "HALVES_FROM", 1)
+    """Every snapshot counts as a large one, which has codes of its vectors beside it."""
+    monkeypatch.setattr(snapshot_build, "CODES_FROM", 1)
 
 
 @pytest.fixture

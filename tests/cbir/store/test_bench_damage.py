@@ -11,7 +11,7 @@ from tests import benches
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("count", "files"), [(12, None), (4, ["half"])])
+@pytest.mark.parametrize(("count", "files"), [(12, None), (4, ["codes"])])
 def test_no_damage_ends_in_a_traceback_or_a_wrong_answer(count: int, files: list[str] | None) -> None:
     bench = benches.loaded("damage")
     result = bench.campaign(count=count, seed=1, images=60, files=files or bench.MOSTLY_DATABASE)

@@ -89,7 +89,7 @@ def test_neighbours_and_normalised_vectors_are_those_of_the_others_alone(
         writer.add(entries(0, 40, patient="0" * 32))
         writer.finish()
     ours, theirs = (sorted((one.folder / "snapshots").iterdir()) for one in (full, alone))
-    names = [".half", ".index", ".neighbours"]
+    names = [".codes", ".index", ".neighbours"]
     assert [path.suffix for path in ours] == [path.suffix for path in theirs] == names
     for one, other in zip(ours, theirs, strict=True):
         assert one.read_bytes() == other.read_bytes()

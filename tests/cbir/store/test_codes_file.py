@@ -1,4 +1,4 @@
-"""Vectors in half precision beside a snapshot: written for large ones, renewed with them, and searched first."""
+"""Codes of vectors beside a snapshot: written for large ones, renewed with them, and searched first."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,12 +9,19 @@ import pytest
 
 from cbir import settings
 from cbir.errors import CollectionDamaged
-from cbir.gallery.flat_index import build_half_index
+from cbir.gallery.code_index import CodeIndex, build_codes
+from cbir.gallery.flat_index import FlatIndex
 from cbir.search import Request, Searcher
 from cbir.store import Collection
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.filter_conditions import parse_filter
-from cbir.store.snapshot.snapshot import read_half_index, write_half_index
+from cbir.store.snapshot.snapshot import (
+    Snapshot,
+    allocate_index,
+    file_checksum,
+    read_codes,
+    write_codes,
+)
 from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.restore import restore_backup
 from cbir.store.upkeep.verify import verify_collection
@@ -25,32 +32,43 @@ FEW = settings.load(device="cpu", indexed_candidates=20, indexed_sample=20)
 Entries = Callable[..., Sequence[Any]]
 
 
+def snapshot_of(vectors: np.ndarray) -> Snapshot:
+    flat, matrix = allocate_index(*vectors.shape)
+    matrix[:] = vectors
+    return Snapshot(vectors, np.arange(len(vectors)), FlatIndex(flat))
+
+
 def test_file_is_read_as_it_was_written_and_others_are_refused(tmp_path: Path) -> None:
-    vectors = clustered(500)
-    index = build_half_index(vectors)
-    path = tmp_path / "1.half"
-    checksum = write_half_index(path, index)
-    back = read_half_index(path, checksum, 500, 10)
-    assert back.precision == "half"
+    vectors = clustered(20_000)
+    snapshot, codes = snapshot_of(vectors), build_codes(vectors)
+    index = CodeIndex(snapshot.index.index, vectors, codes)
+    path = tmp_path / "1.codes"
+    checksum = write_codes(path, codes)
+    back = read_codes(path, checksum, snapshot)
     for query in vectors[:5]:
-        np.testing.assert_array_equal(back.nearest(query, 20), index.nearest(query, 20))
-    for count, dimensions in ((501, 10), (500, 11)):
-        with pytest.raises(CollectionDamaged, match="does not fit"):
-            read_half_index(path, checksum, count, dimensions)
+        rows = back.nearest(query, 20)
+        np.testing.assert_array_equal(rows, index.nearest(query, 20))
+        assert 20 < len(rows) < 2000
+    for other in (vectors[1:], vectors[:, 1:]):
+        with pytest.raises(CollectionDamaged, match="do not fit"):
+            read_codes(path, checksum, snapshot_of(np.ascontiguousarray(other)))
     whole = path.read_bytes()
     for content in (b"", b"nothing", whole[: len(whole) // 2], whole[:-1] + b"x"):
         path.write_bytes(content)
-        with pytest.raises(CollectionDamaged, match="has changed"):
-            read_half_index(path, checksum, 500, 10)
+        with pytest.raises(CollectionDamaged, match="have changed"):
+            read_codes(path, checksum, snapshot)
+    path.write_bytes(b"nothing")
+    with pytest.raises(CollectionDamaged, match="cannot be read"):
+        read_codes(path, file_checksum(path), snapshot)
     path.unlink()
     with pytest.raises(CollectionDamaged, match="cannot be read"):
-        read_half_index(path, checksum, 500, 10)
+        read_codes(path, checksum, snapshot)
 
 
 @pytest.fixture(autouse=True)
 def _large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a snapshot of 50 images be a large one."""
-    monkeypatch.setattr(snapshot_build, "HALVES_FROM", 50)
+    monkeypatch.setattr(snapshot_build, "CODES_FROM", 50)
 
 
 @pytest.fixture
@@ -72,26 +90,26 @@ def search(collection: Collection, number: int = 3, **request: Any) -> tuple[lis
     return ranked.numbers.tolist(), ranked.scope, ranked.index
 
 
-def halves(collection: Collection) -> list[Path]:
-    return sorted(collection.folder.rglob("*.half"))
+def codes_files(collection: Collection) -> list[Path]:
+    return sorted(collection.folder.rglob("*.codes"))
 
 
 def test_a_large_snapshot_has_them_and_a_small_one_has_not(
     filled: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, scope, index = search(filled)
-    assert (scope, index) == ("the best 5 of 200 by an index", "flat, in half precision")
+    assert (scope, index) == ("the best 5 of 200 by an index", CodeIndex.name)
     assert not verify_collection(filled)
-    monkeypatch.setattr(snapshot_build, "HALVES_FROM", 1000)
+    monkeypatch.setattr(snapshot_build, "CODES_FROM", 1000)
     with filled.writer() as writer:
         writer.compact()
     assert search(filled)[::2] == (found, "flat")
-    assert not halves(filled)
+    assert not codes_files(filled)
     assert not verify_collection(filled)
-    monkeypatch.setattr(snapshot_build, "HALVES_FROM", 50)
+    monkeypatch.setattr(snapshot_build, "CODES_FROM", 50)
     with filled.writer() as writer:
         writer.finish()  # as after an upgrade
-    assert search(filled)[::2] == (found, "flat, in half precision")
+    assert search(filled)[::2] == (found, CodeIndex.name)
 
 
 def test_additions_and_deletions_are_seen(filled: Collection, entries: Entries) -> None:
@@ -123,20 +141,20 @@ def test_filters_and_rights_leave_the_others_out(filled: Collection) -> None:
 
 def test_a_damaged_file_is_reported_and_not_used(filled: Collection) -> None:
     expected = search(filled)[0]
-    path = filled.folder / "snapshots" / halves(filled)[-1].name
+    path = filled.folder / "snapshots" / codes_files(filled)[-1].name
     damaged = path.with_suffix(".damaged")
     damaged.write_bytes(path.read_bytes()[:-1] + b"x")
     damaged.replace(path)  # in place it would change under `filled`, which has it mapped
     with Collection(filled.folder) as again:
         assert search(again)[::2] == (expected, "flat")
         assert again.snapshot_problem is not None
-        assert "single precision" in again.snapshot_problem
-        assert "the index" in "".join(verify_collection(again))
+        assert "in place of their codes" in again.snapshot_problem
+        assert "the codes" in "".join(verify_collection(again))
         path.unlink()
         with again.writer() as writer:
             writer.finish()
         assert not verify_collection(again)
-        assert search(again)[2] == "flat, in half precision"
+        assert search(again)[2] == CodeIndex.name
 
 
 def test_erasing_leaves_no_older_file(collection: Collection, entries: Entries, tmp_path: Path) -> None:
@@ -144,7 +162,7 @@ def test_erasing_leaves_no_older_file(collection: Collection, entries: Entries, 
         writer.add(entries(0, 60, patient="p1"))
         writer.add(entries(60, 120, patient="p2"))
         writer.finish()
-    before = {path.name for path in halves(collection)}
+    before = {path.name for path in codes_files(collection)}
     assert before
     back_up_collection(collection, tmp_path / "backup", log=True)
     restore_backup(tmp_path / "backup", tmp_path / "restored")
@@ -153,8 +171,8 @@ def test_erasing_leaves_no_older_file(collection: Collection, entries: Entries, 
     with collection.writer() as writer:
         writer.erase_patient(["p1"])
     assert len(collection.view().gallery.index or ()) == 60
-    assert halves(collection)
-    assert not before & {path.name for path in halves(collection)}
+    assert codes_files(collection)
+    assert not before & {path.name for path in codes_files(collection)}
     with collection.writer() as writer:
         writer.erase_patient(["p2"])
-    assert not halves(collection)
+    assert not codes_files(collection)

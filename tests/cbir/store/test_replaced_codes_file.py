@@ -1,4 +1,4 @@
-"""Files of vectors in half precision that a second process replaces, or that a disk no longer gives."""
+"""Files of codes that a second process replaces, or that a disk no longer gives."""
 
 import sys
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cbir.errors import CollectionBusy
-from cbir.gallery.flat_index import FlatIndex
+from cbir.gallery.code_index import CodeIndex
 from cbir.search.view_vectors import EVERYTHING, ViewVectors
 from cbir.store import Collection
 from cbir.store.snapshot.snapshot import file_checksum
@@ -29,7 +29,7 @@ K = 5
 @pytest.fixture(autouse=True)
 def _large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a snapshot of 50 images be a large one."""
-    monkeypatch.setattr(snapshot_build, "HALVES_FROM", 50)
+    monkeypatch.setattr(snapshot_build, "CODES_FROM", 50)
 
 
 @pytest.fixture
@@ -63,19 +63,19 @@ def erasing_once(collection: Collection) -> Callable[[], None]:
 def test_a_file_that_goes_while_a_view_is_opened_is_followed(
     filled: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replace, read = erasing_once(filled), view_cache.read_half_index
+    replace, read = erasing_once(filled), view_cache.read_codes
 
-    def read_too_late(path: Path, *facts: object) -> FlatIndex:
+    def read_too_late(path: Path, *facts: object) -> CodeIndex:
         replace()
         return read(path, *facts)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(view_cache, "read_half_index", read_too_late)
+    monkeypatch.setattr(view_cache, "read_codes", read_too_late)
     with Collection(filled.folder) as reader:
         view = reader.view()
         assert reader.snapshot_problem is None
         assert len(view) == 200
-        assert view.gallery.index is not None
-        assert (len(view.gallery.index), view.gallery.index.precision) == (200, "half")
+        assert isinstance(view.gallery.index, CodeIndex)
+        assert len(view.gallery.index) == 200
 
 
 def test_a_file_that_goes_while_it_is_verified_is_no_damage(
@@ -94,13 +94,13 @@ def test_a_file_that_goes_while_it_is_verified_is_no_damage(
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a file that fails when it is read")
 def test_files_on_a_disk_that_fails_are_told_and_written_again(filled: Collection) -> None:
-    for suffix in (".neighbours", ".half"):
+    for suffix in (".neighbours", ".codes"):
         (path,) = (filled.folder / "snapshots").glob(f"*{suffix}")
         path.unlink()
         path.symlink_to("/proc/self/mem")  # EIO
     with Collection(filled.folder) as reader:
         problems = verify_collection(reader)
-        assert [problem.split()[1] for problem in problems] == ["neighbours", "index"]
+        assert [problem.split()[1] for problem in problems] == ["neighbours", "codes"]
         assert all("`cbir collection compact` writes it again" in problem for problem in problems)
         assert reader.view().gallery.index is not None
         assert reader.snapshot_problem is not None
@@ -141,7 +141,7 @@ def search_for_ever(folder: Path, pipe: Connection) -> None:
                 wrong.append(f"{answer} are not the nearest in generation {view.generation}")
             if np.isin(gone, view.gallery.ids[rows]).any() or np.isin(gone, answer).any():
                 wrong.append(f"images that are gone are in generation {view.generation}")
-            if reader.snapshot_problem or index is None or index.precision != "half":
+            if reader.snapshot_problem or not isinstance(index, CodeIndex):
                 wrong.append(f"{reader.snapshot_problem} in generation {view.generation}")
             snapshots.add(view.snapshot_generation)
             if told or not searches:

@@ -1,0 +1,114 @@
+"""Search by codes of four bits against comparing all vectors."""
+
+import faiss
+import numpy as np
+import pytest
+
+from cbir.gallery import code_index
+from cbir.gallery.code_index import CodeIndex, build_codes
+from cbir.gallery.flat_index import FEW, FlatIndex
+from tests.cbir.gallery.test_knn import clustered
+
+COUNT = 30_000
+DIMENSIONS = 12
+VECTORS = clustered(COUNT, DIMENSIONS)
+QUERIES = VECTORS[::6000] + np.random.default_rng(1).normal(0, 0.1, (5, DIMENSIONS)).astype(np.float32)
+FILTERS = {
+    "all": None,
+    "one left out": np.delete(np.arange(COUNT), 7),
+    "many left out": np.arange(2 * FEW, COUNT),
+    "a third": np.arange(0, COUNT, 3),
+    "few": np.arange(0, COUNT, 400),
+    "none": np.arange(0),
+}
+
+
+def coded(vectors: np.ndarray) -> CodeIndex:
+    flat = faiss.IndexFlatL2(vectors.shape[1])
+    flat.add(vectors)
+    return CodeIndex(flat, vectors, build_codes(vectors))
+
+
+@pytest.fixture(scope="module")
+def index() -> CodeIndex:
+    return coded(VECTORS)
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Counts for which vectors were compared in place of codes."""
+    counts: list[int] = []
+    search = FlatIndex.nearest
+
+    def note(self: FlatIndex, query: np.ndarray, count: int, allowed: np.ndarray | None = None) -> np.ndarray:
+        counts.append(count)
+        return search(self, query, count, allowed)
+
+    monkeypatch.setattr(FlatIndex, "nearest", note)
+    return counts
+
+
+def nearest(vectors: np.ndarray, query: np.ndarray, rows: np.ndarray | None, count: int) -> set[int]:
+    rows = np.arange(len(vectors)) if rows is None else rows
+    distances = np.linalg.norm(vectors[rows].astype(float) - query, axis=1)
+    return set(rows[np.argsort(distances, kind="stable")[:count]].tolist())
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("count", [1, 50, 800])
+def test_the_nearest_that_are_allowed_are_found_and_nothing_else(
+    index: CodeIndex, name: str, count: int
+) -> None:
+    allowed = FILTERS[name]
+    for query in (*QUERIES, clustered(1, DIMENSIONS, seed=3)[0]):  # the last is far from all
+        rows = index.nearest(query, count, allowed)
+        assert (np.diff(rows) > 0).all()
+        assert allowed is None or np.isin(rows, allowed).all()
+        assert nearest(VECTORS, query, allowed, min(count, 100)) <= set(rows.tolist())
+        assert len(nearest(VECTORS, query, allowed, count) - set(rows.tolist())) <= count / 500
+
+
+def test_codes_are_read_in_place_of_vectors_and_leave_few(index: CodeIndex, compared: list[int]) -> None:
+    assert index.codes.sa_code_size() == VECTORS.shape[1] / 2
+    for query in QUERIES:
+        assert len(index.nearest(query, 50)) < COUNT / 10
+    assert compared == []
+
+
+def test_more_are_fetched_where_the_first_are_too_few(
+    index: CodeIndex, compared: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_index, "FETCHED", 1)
+    monkeypatch.setattr(code_index, "LEAST", 1)
+    monkeypatch.setattr(code_index, "BESIDE", 0)
+    for query in QUERIES:
+        assert nearest(VECTORS, query, None, 60) <= set(index.nearest(query, 60).tolist())
+    assert compared == []
+
+
+def test_vectors_that_codes_do_not_tell_apart_are_compared(compared: list[int]) -> None:
+    vectors = clustered(COUNT, 8)
+    vectors[: COUNT // 2] = vectors[0] + np.random.default_rng(1).normal(0, 1e-4, (COUNT // 2, 8))
+    index, query = coded(vectors), vectors[0].copy()
+    assert nearest(vectors, query, None, 20) <= set(index.nearest(query, 20).tolist())
+    assert compared == [20]
+
+
+def test_a_value_much_larger_than_the_others_does_no_harm() -> None:
+    vectors = clustered(COUNT, DIMENSIONS)
+    vectors[:, 0] *= 100
+    index = coded(vectors)
+    for query in QUERIES * np.array([100] + [1] * (DIMENSIONS - 1), np.float32):
+        assert nearest(vectors, query, None, 50) <= set(index.nearest(query, 50).tolist())
+
+
+def test_fewer_vectors_than_codes_and_more_asked_than_there_are() -> None:
+    index = coded(VECTORS[:5])
+    assert index.nearest(VECTORS[0], 100).tolist() == [0, 1, 2, 3, 4]
+    assert index.nearest(VECTORS[0], 2, np.array([1, 3])).tolist() == [1, 3]
+    assert 0 in index.nearest(VECTORS[0], 1)
+
+
+def test_the_same_vectors_have_the_same_codes() -> None:
+    first, second = (faiss.serialize_index(build_codes(VECTORS)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
