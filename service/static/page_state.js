@@ -17,7 +17,6 @@ export function update(changes) {
   });
 }
 
-/** Call draw(state) after each change. */
 export function subscribe(draw) {
   draws.push(draw);
 }

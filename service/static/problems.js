@@ -10,12 +10,14 @@ export class Problem extends Error {
   }
 }
 
+const UNITS = ["KiB", "MiB", "GiB", "TiB"];
+
 /** A number of bytes in words: "64 MiB". */
 export function size(bytes) {
   if (bytes < 2 ** 10) return trn("{count} byte", "{count} bytes", bytes);
-  const [unit, divisor] = bytes < 2 ** 20 ? ["KiB", 2 ** 10] : ["MiB", 2 ** 20];
-  const amount = bytes / divisor;
-  return `${format(amount < 10 ? Math.round(amount * 10) / 10 : Math.round(amount))} ${unit}`;
+  const power = Math.min(Math.floor(Math.log2(bytes) / 10), UNITS.length);
+  const amount = bytes / 2 ** (10 * power);
+  return `${format(amount, { maximumFractionDigits: amount < 10 ? 1 : 0 })} ${UNITS[power - 1]}`;
 }
 
 /** A message of the service, which does not know the names of files, with those of a query {file, files}. */

@@ -6,7 +6,6 @@ export function parse(text) {
   return new Map(entries.map((entry) => (entry.startsWith("-") ? [entry.slice(1), -1] : [entry, 1])));
 }
 
-/** Judgements by image id as text. */
 export function asText(marks) {
   return [...marks].map(([image, value]) => (value < 0 ? `-${image}` : image)).join(",");
 }

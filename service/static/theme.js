@@ -65,7 +65,6 @@ export function install() {
   });
 }
 
-/** The element with this id. */
 export const byId = (id) => document.getElementById(id);
 
 /** Save a file {name, type} of a text or blob. */

@@ -31,7 +31,6 @@ function choices(key, answer, where) {
     ${answer.values > answer.items.length ? html`<button class="link" type="button" @click=${() => openFacet(key, true, answer.items.length + MORE)}>${tr("More of {count} values", { count: answer.values })}</button>` : nothing}`;
 }
 
-/** A part for each label key of the collection. */
 function facets({ keys, opened, values, where }) {
   const part = ({ key, values: count }) => html`<details class="facet" data-key=${key} .open=${opened.has(key)} @toggle=${({ target }) => target.open !== opened.has(key) && openFacet(key, target.open)}>
     <summary>${key}<span class="count">${number(count)}</span></summary>

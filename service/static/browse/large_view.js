@@ -17,7 +17,6 @@ function stackOf(items, index, item = null) {
   return { items, item, index, source };
 }
 
-/** Open the dialog with an image. */
 export function openItem(item) {
   const stack = state.large?.items.length > 1 ? state.large.items : [];
   const known = indexOf(stack, item);
@@ -32,7 +31,6 @@ export function openItem(item) {
   });
 }
 
-/** Open the dialog with the image of an id. */
 export const openImage = (id) => attempt(async () => openItem(state.pages.item(id) ?? (await record(id))));
 
 /** Open the series or study of the address, or close it. */

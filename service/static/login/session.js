@@ -46,7 +46,6 @@ export class Session {
     return this.#csrf !== sent;
   }
 
-  /** Ask the user to log in, once for all requests that wait for it. */
   #askOnce() {
     this.#asking ??= this.#ask().finally(() => (this.#asking = null));
     return this.#asking;
@@ -88,5 +87,4 @@ const loadCsrf = async () => csrfOf(await pageOf(await fetch(DONE)));
 /** Ask the user to log in, by a dialog that is loaded when it is needed. */
 const askToLogIn = async () => (await import("./login_dialog.js")).askToLogIn({ ask, html, nothing, tr, DONE, pageOf, csrfOf, loadCsrf });
 
-/** The session of this page. */
 export const session = new Session(csrfOf(document), loadCsrf, askToLogIn);

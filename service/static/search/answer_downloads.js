@@ -37,10 +37,7 @@ export function toCsv(results) {
 }
 
 /** The answer as the API gives it, with these results. */
-export function toJson(answer, results) {
-  const plain = results.map(({ members, ...hit }) => hit);
-  return `${JSON.stringify({ ...answer, results: plain }, null, 2)}\n`;
-}
+export const toJson = (answer, results) => `${JSON.stringify({ ...answer, results }, null, 2)}\n`;
 
 /** The UIDs of the DICOM images among the results as csv, each instance once. */
 export function toUids(results) {

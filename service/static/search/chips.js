@@ -1,7 +1,7 @@
 // What stands above the results: filters as chips with counts, the choice of one result per patient, how large pictures are; and what researchers
 // see: the method and its parameters, before and after, scores, timings, in English.
 
-import { toggle } from "../browse/conditions.js";
+import { parse, toggle } from "../browse/conditions.js";
 import { callParts, state, update } from "../page_state.js";
 import { remember } from "../theme.js";
 import { fixed, number, tr } from "../translate.js";
@@ -14,23 +14,12 @@ const FEW = 6; // values that are shown at once
 
 const toggled = (condition) => changeSettings({ where: toggle(state.settings.where, condition) });
 
-/** The count of images with a condition, "" where it is not known. */
-function countOf(condition, { filters }) {
-  const [key, value] = condition.split(/=(.*)/s);
-  const found = filters[key]?.find(([each]) => each === value);
-  return found ? number(found[1]) : "";
-}
-
-/** A condition in few words: the value alone where it is one of a key. */
-const shortName = (condition, { filters }) => {
-  const [key, value] = condition.split(/=(.*)/s);
-  if (!filters[key]?.some(([each]) => each === value)) return condition;
-  return Number.isNaN(Number(value)) ? value : `${key} ${value}`;
-};
-
-function activeChip(condition, facts) {
-  const name = shortName(condition, facts);
-  return html`<button class="pill on" type="button" data-condition=${condition} title=${condition} @click=${() => toggled(condition)}>${name} <small>${countOf(condition, facts)}</small> <span aria-hidden="true">×</span><span class="unseen">${tr("Remove the filter {condition}", { condition })}</span></button>`;
+/** A condition that is on: the value alone, with its count of images, where it is one that the menu lists. */
+function activeChip(condition, { filters }) {
+  const { key, operator, value } = parse(condition) ?? {};
+  const listed = operator === "=" && filters[key]?.find(([each]) => each === value);
+  const name = !listed ? condition : Number.isNaN(Number(value)) ? value : `${key} ${value}`;
+  return html`<button class="pill on" type="button" data-condition=${condition} title=${condition} @click=${() => toggled(condition)}>${name} <small>${listed ? number(listed[1]) : ""}</small> <span aria-hidden="true">×</span><span class="unseen">${tr("Remove the filter {condition}", { condition })}</span></button>`;
 }
 
 function facet([key, values], where) {

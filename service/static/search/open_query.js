@@ -86,13 +86,8 @@ export async function openText(typed) {
   startSearch({ text });
 }
 
-/** {image, collection} of a dragged link or card of this page; else the text that was dragged. */
-function draggedText(transfer) {
-  return (transfer.getData("text/uri-list") || transfer.getData("text/plain")).split("\n")[0].trim();
-}
-
 function dropped({ dataTransfer }) {
-  const text = draggedText(dataTransfer);
+  const text = (dataTransfer.getData("text/uri-list") || dataTransfer.getData("text/plain")).split("\n")[0].trim();
   const isOfService = ["image", "page", "other"].includes(kindOf(text, location.origin).kind);
   if (isOfService) return openText(text); // a picture dragged from the page also carries its file
   if (dataTransfer.files.length) return openFiles(droppedFiles(dataTransfer));
@@ -101,7 +96,6 @@ function dropped({ dataTransfer }) {
 
 const isField = (target) => target.closest?.("input:not([type=checkbox], [type=radio], [type=range]), textarea");
 
-/** Connect the box, the choice of files, dropping and pasting. */
 export function install() {
   const box = document.getElementById("box");
   const file = document.getElementById("file");

@@ -1,11 +1,9 @@
 // The viewer of the query: what it shows, what the user does in it; and the reading view, the query and results beside each other.
 
-import { record } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
 import { callParts, state, update } from "../page_state.js";
 import { tr } from "../translate.js";
 import { EIGHT_BIT } from "../viewer/levels.js";
-import { seriesOf } from "../viewer/picture_source.js";
 import { regionParts } from "../viewer/place.js";
 import { openReading, resultOf } from "../viewer/reading.js";
 import { changePart, collectionName, mark, shownHits, startSearch } from "./run.js";
@@ -25,7 +23,7 @@ async function noteKind(file) {
 /** The query as the source of a viewer; null for words and whole series. */
 function sourceOf({ image, file, frame, slices, slice, places, files, series, window }) {
   const collection = collectionName();
-  if (image) return { kind: "image", collection, id: image, window };
+  if (image) return { kind: "image", collection, id: image, series: true, window };
   if (!file || series) return null;
   if (slices) return { kind: "stack", collection, slices: slices.map((each, index) => ({ file: each, ...places?.[index] })), index: slice, window };
   if (files) return { kind: "stack", collection, slices: files.map((each) => ({ file: each })), index: files.indexOf(file), word: tr("Example") };
@@ -44,24 +42,8 @@ export function viewerSource({ query, answer, shownQuery, busy }) {
   const answered = Boolean(answer) && shownQuery === query;
   const waits = Boolean(file) && !shown.get(file) && !answered && Boolean(busy) && last.key !== shownKey(query);
   if (waits) return { source: null, waits };
-  if (last.key !== shownKey(query)) {
-    last = { key: shownKey(query), source: sourceOf(query) };
-    if (query.image) loadStack(query.image, last);
-  }
+  if (last.key !== shownKey(query)) last = { key: shownKey(query), source: sourceOf(query) };
   return { source: last.source, waits: false };
-}
-
-/** Make the series of an image of the collection the stack of the viewer. */
-async function loadStack(id, wanted) {
-  try {
-    const image = { collection: collectionName(), id };
-    const source = await seriesOf(image, await record(image));
-    if (!source || last !== wanted) return;
-    wanted.source = source;
-    update({});
-  } catch {
-    // without them it is one picture
-  }
 }
 
 function searchSlice(event) {
@@ -119,12 +101,10 @@ function connect(viewer) {
   viewer.addEventListener("cbir-ready", () => showRegion(viewer));
 }
 
-/** The viewer of the query, null without one. */
 export const queryViewer = () => document.querySelector("#side cbir-viewer");
 
 const KINDS = { relevant: 1, irrelevant: -1 };
 
-/** The query in words. */
 export const captionOf = ({ text, image }) => text ?? (image ? tr("Image {name} of the collection", { name: image.slice(0, 8) }) : tr("Your image"));
 
 /** Compare results with the query: those of the page, or others; from one of them, or from the first. */

@@ -103,15 +103,11 @@ function items(now) {
   ];
 }
 
-const TOOLS = "window zoom measure region";
-
-const isSingle = ({ query, facts }) => !query.files && !facts.of_series;
-
 function pictureOf(now) {
-  const { query, busy } = now;
+  const { query, busy, facts } = now;
   if (query.text) return html`<p class="words-query"><small>${tr("Words")}</small>${query.text}</p>`;
   const { source, waits } = viewerSource(now);
-  return html`<cbir-viewer tools=${isSingle(now) ? TOOLS : "window zoom measure"} label=${tr("The query image")} ${ref((viewer) => showSource(viewer, source))}></cbir-viewer>
+  return html`<cbir-viewer tools=${query.files || facts.of_series ? "window zoom measure" : "window zoom measure region"} label=${tr("The query image")} ${ref((viewer) => showSource(viewer, source))}></cbir-viewer>
     ${waits ? html`<span class="waits"><span>${busy ? tr("Reading the picture …") : ""}</span></span>` : nothing}`;
 }
 
@@ -146,8 +142,6 @@ function verdict(now) {
   </section>`;
 }
 
-const searchWhole = () => changePart({ region: null });
-
 function searchWindow() {
   changePart({ window: state.otherWindow.window });
   update({ otherWindow: null });
@@ -157,7 +151,7 @@ function searchWindow() {
 function partOfPicture({ query, settings, facts, otherWindow }) {
   if (otherWindow) return html`<p class="region-line"><button class="link" type="button" id="search-window" @click=${searchWindow}>${tr("Search in this window")}</button></p>`;
   if (!query.region) return nothing;
-  return html`<p class="region-line">${tr("Only the region is searched.")} <button class="link" type="button" id="whole" @click=${searchWhole}>${tr("Whole image")}</button>
+  return html`<p class="region-line">${tr("Only the region is searched.")} <button class="link" type="button" id="whole" @click=${() => changePart({ region: null })}>${tr("Whole image")}</button>
     ${facts.anywhere && !query.files ? html`<label class="check" for="anywhere"><input type="checkbox" id="anywhere" .checked=${settings.anywhere} @change=${({ target }) => changeSettings({ anywhere: target.checked })} /> ${tr("Anywhere in the image")}</label>` : nothing}</p>`;
 }
 
@@ -184,7 +178,6 @@ function progress({ busy }) {
   return html`<p class="progress"><progress max="1" .value=${busy.share} aria-label=${words}></progress><span>${words}</span></p>`;
 }
 
-/** The left column for a state. */
 export function side(now) {
   const { query, sheet } = now;
   if (!query) return nothing;

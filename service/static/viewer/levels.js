@@ -89,7 +89,6 @@ export class Film {
     this.#sheet.width = this.#sheet.height = 0;
   }
 
-  /** Draw the picture of a viewer, or black without one. */
   draw(viewer) {
     const { pane, picture, overlay } = viewer;
     const ratio = devicePixelRatio;
@@ -135,7 +134,6 @@ export class Film {
   }
 }
 
-/** The RGBA bytes of a bitmap. */
 function bytesOf(bitmap, { width, height }) {
   const context = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
   context.drawImage(bitmap, 0, 0);

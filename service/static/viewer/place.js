@@ -42,7 +42,6 @@ export function zoomed(place, factor, [x, y] = [0, 0], least = 1) {
   return within({ scale, x: x - (x - place.x) * change, y: y - (y - place.y) * change });
 }
 
-/** The place moved by parts of the pane. */
 export function moved(place, right, down) {
   return within({ ...place, x: place.x + right, y: place.y + down });
 }

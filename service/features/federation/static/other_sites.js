@@ -9,7 +9,6 @@ let asked = false; // no address of the page turns it on: a link must not send a
 
 const sites = ({ facts }) => facts.parts.federation?.sites ?? [];
 
-/** Fields of a search that asks other hospitals too. */
 const searchFields = (now) => (asked && sites(now).length && !now.query.text ? { federated: true, rerank: "none", parameters: undefined } : {});
 
 function choose({ target }) {

@@ -23,16 +23,11 @@ const judgementText = (list) =>
  * rounds, marks: as the history entry has them.
  */
 export function toContent({ query, params, answer, rounds, marks }) {
-  const search = { k: params.k, rerank: params.rerank, parameters: params.parameters, where: params.where };
-  if (params.group_by) search.group_by = params.group_by;
-  if (params.exclude_own_study) search.exclude_own_study = true;
-  if (query.image) search.image_id = query.image;
-  if (query.text) search.text = query.text;
-  if (query.region) search.region = query.region;
-  if (query.file && query.frame > 1) search.frame = query.frame;
-  if (query.file && query.window) search.window = query.window;
+  const { k, rerank, parameters, where, group_by, exclude_own_study } = params;
+  const { image: image_id, text, region, file, frame, window } = query;
+  const search = { k, rerank, parameters, where, group_by, exclude_own_study, image_id, text, region, ...(file && { frame: frame > 1 ? frame : null, window }) };
   return {
-    search,
+    search: Object.fromEntries(Object.entries(search).filter(([, value]) => value)),
     rounds: rounds.slice(-MAX_ROUNDS).map(judgements),
     marks: judgements(marks),
     method: answer.rerank.method,
@@ -61,7 +56,6 @@ export function addressParams({ collection, search, rounds }) {
   };
 }
 
-/** The history entry with the rounds and marks of a case. */
 export function historyEntry({ rounds, marks }) {
   return { rounds: rounds.map(judgementText), marks: judgementText(marks) };
 }
@@ -105,7 +99,6 @@ async function save(asked) {
   update({ notice: html`${tr("Case saved:")} <a href=${pageAddress("cases", id)}>${title}</a>` });
 }
 
-/** The button below the query, which asks for the title and a note. */
 function keepButton(now) {
   const body = html`<p class="hint">${tr("Keeps the query, the results, your judgements and settings. Do not name patients in the title or the note.")}</p>
     ${now.query.file ? html`<p class="hint" id="case-upload">${tr("Of your image the service keeps a picture without its header, in the window that is shown. Text in the picture stays.")}</p>` : nothing}

@@ -11,10 +11,8 @@ export function nextOpen(items, start = 0) {
   return -1;
 }
 
-/** The number of answered items. */
 export const answered = (items) => items.filter((item) => item.answer).length;
 
-/** The questions that an answer leaves open. */
 export const missing = (answer) => FIELDS.filter((name) => !answer[name]);
 
 /** The field and value that a key sets, null for other keys: 1 to 5 left, 6 to 0 right, L, E, R the better one. */

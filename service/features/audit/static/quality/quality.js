@@ -20,7 +20,6 @@ const REASONS = {
 
 const addressOf = (part = "", fields = {}) => addressIn(state.facts.in_links, `quarantine${part}`, fields);
 
-/** Load the first images, or those after a cursor. */
 const loadQuarantine = (cursor = "") =>
   attempt(async () => {
     const { items, next } = await fetchJson(addressOf("", { cursor }));

@@ -46,7 +46,6 @@ export function strongestEdges(edges) {
   return strongest;
 }
 
-/** Paint a map in a range of matches over a whole canvas. */
 function paintHeat(canvas, map, range) {
   const small = document.createElement("canvas");
   [small.width, small.height] = [map[0].length, map.length];
@@ -101,7 +100,6 @@ export function paintings(explanation, { region } = {}) {
   return { query: query && !region ? canvasFor(query, paintEdges) : null, answer: answer ? canvasFor(answer, paintEdges) : null };
 }
 
-/** A list of bars with their names and shares. */
 export const bars = (shares) => html`<ul class="part-bars" role="list">${partsOf(shares).map(({ name, share, text }) =>
   html`<li><span class="part-name">${name}</span><span class="part-track"><span class="part-bar" .style=${`width: ${100 * share}%`}></span></span><span class="part-share">${text}</span></li>`)}</ul>`;
 

@@ -12,7 +12,7 @@ import { html, nothing, ref, render, svg } from "../vendor/lit.js";
 import { groupImages, readArea, stylePoints, writeArea } from "./groups.js";
 import { MapView } from "./map_view.js";
 import { connectPointer } from "./pointer.js";
-import { chosenPoints, imagesIn, labelsOf, loadPoints, ofSamePoints, placesOf, points, watch } from "./points.js";
+import { chosenPoints, imagesIn, labelsOf, loadPoints, nearest, ofSamePoints, placesOf, points, watch } from "./points.js";
 
 const NEAR = 12; // pixels between the pointer and an image
 const MIDDLE = 60; // between the middle and an image
@@ -68,7 +68,6 @@ async function colour(key, { where, others }) {
 /** What the looks of the points depend on, as text. */
 const lookOf = (now) => JSON.stringify([keyOf(now), now.where, now.others.area, theme(), points.generation]);
 
-/** Bring the canvas up to date with the state. */
 function follow(now) {
   if (!now.map?.shown || now.map.phase !== "ready" || !now.keys) return;
   const wanted = lookOf(now);
@@ -89,7 +88,7 @@ function follow(now) {
 const titleOf = (point) => (grouped.groups[grouped.of[point]] ? groupName(grouped.groups[grouped.of[point]]) : "");
 
 function near(px, py, pixels) {
-  return points.grid ? points.grid.nearest(...view.placeOf(px, py), view.reach(pixels), (point) => !bright || bright[point]) : -1;
+  return nearest(points, ...view.placeOf(px, py), view.reach(pixels), (point) => !bright || bright[point]);
 }
 
 const inMiddle = () => near(view.size.width / 2, view.size.height / 2, MIDDLE);
@@ -125,7 +124,7 @@ function choose(outline) {
 function connect(overlay) {
   if (!overlay || view) return;
   view = new MapView(overlay.previousElementSibling, overlay, announce);
-  if (points.grid) view.setPoints(points.x, points.y);
+  if (points.ids.length) view.setPoints(points.x, points.y);
   connectPointer(view, { mode: () => state.map.mode, onHover: preview, onClick: (at) => openPoint(near(...at, NEAR)), onOutline: choose, onOpen: () => openPoint(inMiddle()) });
 }
 

@@ -1,9 +1,10 @@
 // The page of a case: its query, note and results, what its teaching file has, and changing it.
 
+import { searchAddress, withFields } from "../api.js";
 import { card } from "../card.js";
 import { problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
-import { apiAddress, changeForm, deleteButton, exportAddress, lookCloser, savedFacts, searchAddress } from "../saved/own.js";
+import { apiAddress, changeForm, deleteButton, exportAddress, lookCloser, savedFacts } from "../saved/own.js";
 import { remembered } from "../theme.js";
 import { fixed, tr, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
@@ -16,7 +17,6 @@ function sourceOf({ search, picture, id }, { collection, images }) {
   return picture ? { kind: "address", address: apiAddress("cases", id, "/picture") } : null;
 }
 
-/** The state of the page at first: with what the file has by default. */
 export const begin = (facts) => ({
   kind: "cases",
   saved: facts.case,
@@ -74,7 +74,6 @@ function teachingFile({ saved, facts, keys, ranks, checked }) {
 
 export function draw(now) {
   const { saved, facts } = now;
-  const search = new URLSearchParams({ case: saved.id, ...(facts.collection && { collection: facts.collection }) });
   const verdicts = new Map(saved.marks.map(({ image_id, relevance }) => [image_id, Math.sign(relevance)]));
   return html`<article class="saved-sheet">
       <h1>${saved.title}</h1>
@@ -85,7 +84,7 @@ export function draw(now) {
       <ol class="grid" id="answers" role="list" aria-label=${tr("Results as they were")}>${saved.answers.map((hit, index) => answer(hit, index, now, verdicts))}</ol>
     </article>
     <aside class="saved-tools" aria-label=${tr("Case")}>
-      <a class="button primary" href=${`/?${search}`}>${tr("Open the search")}</a>
+      <a class="button primary" href=${withFields("/", { case: saved.id, collection: facts.collection })}>${tr("Open the search")}</a>
       ${teachingFile(now)}
       ${problemBox()}
       ${changeForm(now)}

@@ -1,11 +1,11 @@
 // The page of a cohort: rounds of judgements, progress, changing and deleting it.
 
-import { fetchJson, jsonBody, request } from "../api.js";
+import { fetchJson, jsonBody, request, searchAddress } from "../api.js";
 import { card, neighbour, titleOf } from "../card.js";
 import { attempt, changeAndRead, problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
 import { judged } from "../rounds.js";
-import { apiAddress, changeForm, deleteButton, lookCloser, savedFacts, searchAddress } from "../saved/own.js";
+import { apiAddress, changeForm, deleteButton, lookCloser, savedFacts } from "../saved/own.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
 
@@ -46,7 +46,6 @@ const ADVICE = {
   complete: tr("You can stop: at least 95 % are probably found."),
 };
 
-/** The state of the page at first. */
 export const begin = (facts) => ({
   kind: "cohorts",
   saved: facts.cohort,
