@@ -14,8 +14,8 @@ export function withFields(address, fields) {
 /** The address of something of a collection: below /v1, or of the default collection for "". */
 export const addressIn = (collection, path, fields = {}) => withFields(`/v1/${collection ? `collections/${encodeURIComponent(collection)}/` : ""}${path}`, fields);
 
-/** The address of the search page with an image of a collection; "" is the default one. */
-export const searchAddress = (image, collection) => withFields("/", { image, collection });
+/** The address of the search page with an image of a collection, "" for the default one; others: images that are judged relevant. */
+export const searchAddress = (image, collection, others = []) => withFields("/", { image, collection, said: others.join(",") });
 
 /** The address of an image of a collection, or of a part of it such as "/picture". */
 export const imageAddress = (collection, image, part = "", fields = {}) => addressIn(collection, `images/${encodeURIComponent(image)}${part}`, fields);
@@ -56,13 +56,13 @@ export function formBody({ file, files = [file], frame, window, region }, fields
   return { method: "POST", body };
 }
 
-export const record = ({ collection, id }, signal) => fetchJson(imageAddress(collection, id), { signal });
+export const record = ({ collection, id }) => fetchJson(imageAddress(collection, id));
 
 /** Load all images of a study, or of one of its series, in their order, with their cards. */
-export async function seriesImages(collection, { study, series }, signal) {
+export async function seriesImages(collection, { study, series }) {
   const items = [];
   for (let cursor = ""; cursor !== null; ) {
-    const page = await fetchJson(addressIn(collection, "images", { study, series, sort: "slices", cards: true, limit: 1000, cursor }), { signal });
+    const page = await fetchJson(addressIn(collection, "images", { study, series, sort: "slices", cards: true, limit: 1000, cursor }));
     items.push(...page.items);
     cursor = page.next;
   }

@@ -29,6 +29,4 @@ export function addPart(part) {
 }
 
 /** Call the function `name` of each part that has one; returns what they return. */
-export function callParts(name, ...values) {
-  return parts.filter((part) => part[name]).map((part) => part[name](...values));
-}
+export const callParts = (name, ...values) => parts.filter((part) => part[name]).map((part) => part[name](...values));

@@ -72,7 +72,6 @@ export async function problemIn(response) {
   return new Problem(TITLES[status] ?? tr("The search failed"), message, [401, 429].includes(status) || status >= 500, status); // 401: the login is asked for again
 }
 
-/** The message about a problem (RFC 9457) with an HTTP status, for the user. */
 export function problemText({ type = "", detail }, status) {
   const text = TEXTS[type.split("#").at(-1)];
   const given = detail && sentence(detail);

@@ -9,7 +9,6 @@ export function remembered(key) {
   }
 }
 
-/** Store a value, if storage is enabled. */
 export function remember(key, value) {
   try {
     localStorage.setItem(key, value);

@@ -139,7 +139,6 @@ function draw(now) {
   measure();
 }
 
-/** Open and close the large view as the state has it, after it was drawn. */
 function showLarge({ large }) {
   const dialog = document.getElementById("large");
   if (dialog.open === Boolean(large)) return;
@@ -150,7 +149,6 @@ function showLarge({ large }) {
 
 let isScheduled = false;
 
-/** Look again which tiles are in sight, once for a frame of the screen. */
 function lookAgain() {
   if (isScheduled) return;
   isScheduled = true;

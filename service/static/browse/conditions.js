@@ -17,9 +17,7 @@ export function parse(condition) {
 const isLimit = (condition, key) => condition?.key === key && [">=", "<="].includes(condition.operator);
 
 /** The chosen values of a key, any of which fits. */
-export function valuesOf(where, key) {
-  return where.map(parse).filter((each) => each?.key === key && each.operator === "=").map(({ value }) => value);
-}
+export const valuesOf = (where, key) => where.map(parse).filter((each) => each?.key === key && each.operator === "=").map(({ value }) => value);
 
 /** The limits {minimum, maximum} of a key as text; "" for none. */
 export function rangeOf(where, key) {

@@ -1,6 +1,6 @@
 // What Browse lists: its requests and downloads, loading images, series and counts for the state, and changing it.
 
-import { addressIn, fetchJson, imageAddress, jsonBody, request, seriesImages, withFields } from "../api.js";
+import { addressIn, fetchJson, imageAddress, jsonBody, request, seriesImages } from "../api.js";
 import { callParts, state, update } from "../page_state.js";
 import { saveFile } from "../theme.js";
 import * as conditions from "./conditions.js";
@@ -31,11 +31,8 @@ export const setLabels = (ids, labels) => sendParts("images", "PATCH", { ids, la
 
 export const deleteImages = (ids) => sendParts("images/delete", "POST", { ids });
 
-/** The address of the search page with images: the first is the query, the others are judged relevant. */
-export function searchAddress([first, ...others]) {
-  const { several, collection } = state.facts;
-  return withFields("/", { collection: several ? collection : "", image: first, said: others.join(",") });
-}
+/** The name of the collection in addresses of pages. */
+export const inLinks = () => (state.facts.several ? state.facts.collection : "");
 
 const EXPORT_PAGE = 1000; // images of a request
 
@@ -74,7 +71,7 @@ export const emptyList = () => ({
   ...{ active: 0, sight: null, cards: null, total: null, busy: true, problem: null, large: null },
 });
 
-const addressNow = () => conditions.write(state, state.facts.several ? state.facts.collection : "");
+const addressNow = () => conditions.write(state, inLinks());
 
 /** Change conditions, order, view or what is open, as a new history entry. */
 export function change(part) {

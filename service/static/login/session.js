@@ -81,7 +81,6 @@ const csrfOf = (page) => page.querySelector('meta[name="csrf"]')?.content;
 /** The page of an answer to a login, whose text holds the result. */
 const pageOf = async (response) => new DOMParser().parseFromString(await response.text(), "text/html");
 
-/** The value that proves requests with the login that the browser has now; undefined if there is none. */
 const loadCsrf = async () => csrfOf(await pageOf(await fetch(DONE)));
 
 /** Ask the user to log in, by a dialog that is loaded when it is needed. */

@@ -97,7 +97,6 @@ function parameterField(info, { settings, chosen }) {
     <input type="number" id=${`parameter-${info.name}`} name=${info.name} min=${info.minimum} max=${info.maximum} step=${info.whole ? 1 : "any"} placeholder=${(settings.parameters.preset ? chosen.paper : chosen.defaults)[info.name] ?? ""} .value=${settings.parameters[info.name] ?? ""} @change=${change} /></label>`;
 }
 
-/** The values of the method's paper in place of those of the collection. */
 function presetField({ settings: { parameters } }) {
   const { preset, ...rest } = parameters;
   const change = ({ target }) => changeSettings({ parameters: target.checked ? { preset: "paper", ...rest } : rest });
@@ -117,22 +116,12 @@ function methodFields({ facts, settings }) {
     <p class="hint" id="explanation">${chosen?.description ?? "The method that is best for this collection; the answer says which one and why."}</p>`;
 }
 
-/** {up, down, new} of the results against their ranks without re-ranking. */
-function moves(results) {
-  const counts = { up: 0, down: 0, new: 0 };
-  for (const { rank, rank_before: before } of results) {
-    if (before === null || before === undefined) counts.new += 1;
-    else if (before !== rank) counts[before > rank ? "up" : "down"] += 1;
-  }
-  return counts;
-}
-
 function summary({ answer }) {
   const { rerank, timings_ms: times, before, grouping } = answer;
   const stages = Object.entries(times).filter(([stage]) => stage !== "total").map(([stage, ms]) => `${stage} ${fixed(ms, 1)}`);
-  const counts = before && moves(answer.results);
+  const moved = (sign) => answer.results.filter((hit) => moveOf(hit).sign.startsWith(sign)).length;
   return html`<p class="summary" id="summary"><b>${rerank.method}</b>${rerank.reason ? ` (auto: ${rerank.reason})` : ""}${rerank.scope === "collection" ? "" : ` · ${rerank.scope}`}${grouping ? ` · one per ${grouping.by} among ${grouping.depth}` : ""}
-    ${counts ? html` · <span class="moves">▲ ${counts.up} ▼ ${counts.down} new ${counts.new}</span>` : nothing} · ${Math.round(times.total)} ms <span class="stages">(${stages.join(" · ")})</span></p>
+    ${before ? html` · <span class="moves">▲ ${moved("▲")} ▼ ${moved("▼")} new ${moved("new")}</span>` : nothing} · ${Math.round(times.total)} ms <span class="stages">(${stages.join(" · ")})</span></p>
     ${rerank.notes.length ? html`<ul class="notes" id="notes">${rerank.notes.map((note) => html`<li>${note}</li>`)}</ul>` : nothing}`;
 }
 
@@ -160,7 +149,6 @@ function moveOf({ rank, rank_before: before }, depth) {
   return before > rank ? { sign: `▲${before - rank}`, words: `up ${before - rank}, from rank ${before}` } : { sign: `▼${rank - before}`, words: `down ${rank - before}, from rank ${before}` };
 }
 
-/** Score, distance and move of a result, below its card. */
 export function expertFigures(hit, now, list) {
   const digits = decimalsFor(shownHits(now, list).map(({ score }) => score));
   const move = list === "after" && now.answer.before && !hit.site && typeof hit.rank === "number" ? moveOf(hit, now.answer.before.depth) : null;

@@ -3,6 +3,7 @@
 import { isShownByBrowser } from "../file_kind.js";
 import { callParts, state, update } from "../page_state.js";
 import { tr } from "../translate.js";
+import { html, nothing, ref } from "../vendor/lit.js";
 import { EIGHT_BIT } from "../viewer/levels.js";
 import { regionParts } from "../viewer/place.js";
 import { openReading, resultOf } from "../viewer/reading.js";
@@ -36,7 +37,7 @@ const shownKey = (query) => query.slices ?? query.files ?? query.file ?? query.i
 let last = { key: null, source: null };
 
 /** The source of the viewer for a state: {source, waits}; waits: its picture comes with the answer. */
-export function viewerSource({ query, answer, shownQuery, busy }) {
+function viewerSource({ query, answer, shownQuery, busy }) {
   const { file } = query;
   if (file && !shown.has(file)) noteKind(file);
   const answered = Boolean(answer) && shownQuery === query;
@@ -80,9 +81,8 @@ const showRegion = (viewer) => (viewer.region = regionParts(state.query ?? {}, v
 let synced = {}; // {viewer, query} whose region and window were shown last
 
 /** Show a source in the viewer that is drawn; only another one, since a viewer goes to the slice of what it is given. */
-export function showSource(viewer, source) {
+function showSource(viewer, source) {
   if (!viewer) return;
-  connect(viewer);
   if (viewer.source !== source) viewer.source = source;
   const { query } = state;
   if (synced.viewer === viewer && synced.query === query) return;
@@ -92,13 +92,13 @@ export function showSource(viewer, source) {
   if (String(query.window ?? null) !== String(before ?? null)) viewer.changeWindow(query.window ?? null);
 }
 
-function connect(viewer) {
-  if (viewer.dataset.connected) return;
-  viewer.dataset.connected = "yes";
-  viewer.addEventListener("cbir-slice", searchSlice);
-  viewer.addEventListener("cbir-region", searchRegion);
-  viewer.addEventListener("cbir-window", noteWindow);
-  viewer.addEventListener("cbir-ready", () => showRegion(viewer));
+/** The picture of the query for a state. */
+export function queryPicture(now) {
+  const { query, busy, facts } = now;
+  const { source, waits } = viewerSource(now);
+  return html`<cbir-viewer tools=${query.files || facts.of_series ? "window zoom measure" : "window zoom measure region"} label=${tr("The query image")} @cbir-slice=${searchSlice} @cbir-region=${searchRegion}
+      @cbir-window=${noteWindow} @cbir-ready=${({ target }) => showRegion(target)} ${ref((viewer) => showSource(viewer, source))}></cbir-viewer>
+    ${waits ? html`<span class="waits"><span>${busy ? tr("Reading the picture …") : ""}</span></span>` : nothing}`;
 }
 
 export const queryViewer = () => document.querySelector("#side cbir-viewer");

@@ -111,7 +111,6 @@ export function refine() {
   searchRound(state.marks.size ? [...state.rounds, asText(state.marks)] : []);
 }
 
-/** Search again without the judgements of one round, as a new history entry. */
 export function undoRound(index) {
   searchRound(without(state.rounds, index));
 }
@@ -220,9 +219,7 @@ export async function changeCollection(name) {
 }
 
 /** What the service says of the collection of a page. */
-export function factsOf(page) {
-  return { ...JSON.parse(page.getElementById("search").dataset.facts), several: Boolean(page.getElementById("collections")) };
-}
+export const factsOf = (page) => ({ ...JSON.parse(page.getElementById("search").dataset.facts), several: Boolean(page.getElementById("collections")) });
 
 /** The collection of addresses that name none. */
 const usualCollection = () => document.querySelector("#collections [data-collection]")?.dataset.collection ?? collectionName();

@@ -8,9 +8,7 @@ const MAX_IN_ADDRESS = 40; // judgements; more make the address too long, and st
 export const ALL_IMAGES = "image"; // in place of a grouping
 
 /** The settings of a search as they are without a choice of the user. */
-export function defaultSettings({ k, rerank }) {
-  return { k, rerank, parameters: {}, where: [], group: "patient", ownStudy: false, anywhere: false, view: "after" };
-}
+export const defaultSettings = ({ k, rerank }) => ({ k, rerank, parameters: {}, where: [], group: "patient", ownStudy: false, anywhere: false, view: "after" });
 
 /** Judgements of a text of rounds.js in the form of the API. */
 export const judgements = (text) => [...parse(text)].map(([image_id, relevance]) => ({ image_id, relevance }));
@@ -81,9 +79,7 @@ export function settingsOf(params, facts) {
 }
 
 /** The query that an address names: {image, region}, else null. */
-export function queryOf({ image, region }) {
-  return image ? { image, ...(region && { region: region.split(",").map(Number) }) } : null;
-}
+export const queryOf = ({ image, region }) => (image ? { image, ...(region && { region: region.split(",").map(Number) }) } : null);
 
 const ADDRESS_PARAMS = ["collection", "image", "region", "anywhere", "rerank", "parameters", "k", "where", "group_by", "own", "said", "view"];
 

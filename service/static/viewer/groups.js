@@ -26,9 +26,7 @@ export function linkOf(from, to) {
 }
 
 /** Whether a slice has a place along the same normal as another. */
-function isOf(slice, other) {
-  return Number.isFinite(slice.position_mm) && Number.isFinite(other.position_mm) && (slice.stack ?? 0) === (other.stack ?? 0);
-}
+const isOf = (slice, other) => Number.isFinite(slice.position_mm) && Number.isFinite(other.position_mm) && (slice.stack ?? 0) === (other.stack ?? 0);
 
 /**
  * The index of `to` that belongs to that of `from`: as far from its anchor, the slice that both were linked at. Other patients
@@ -72,11 +70,8 @@ export function othersOf(viewer, what) {
 }
 
 /** How the slices of a viewer are linked: "mm", "fraction" where one of the others has no positions, null without others. */
-export function linkedBy(viewer) {
-  return othersOf(viewer, "slices").map((each) => linkOf(viewer, each)).filter(Boolean).sort().at(0) ?? null;
-}
+export const linkedBy = (viewer) => othersOf(viewer, "slices").map((each) => linkOf(viewer, each)).filter(Boolean).sort().at(0) ?? null;
 
-/** Link the viewers of a group at the slices that they show now. */
 export function linkHere(viewer) {
   for (const each of new Set([viewer, ...(groups.get(viewer.linked) ?? [])])) {
     each.anchor = each.index;

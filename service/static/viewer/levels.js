@@ -73,8 +73,6 @@ export function dragged([center, width], right, down, [least, greatest]) {
   return [center + down * step, Math.max(width + right * step, narrowest)];
 }
 
-const EIGHT_BIT_TABLE = { type: "uint8", slope: 1, intercept: 0, inverted: false };
-
 export class Film {
   #painted = {}; // {picture, key} that the sheet holds
   #sheet = document.createElement("canvas"); // the pixels of the picture in its window
@@ -128,7 +126,7 @@ export class Film {
     if (isGrey) {
       const table = levelTable({ ...picture, inverted: picture.inverted !== inverted }, windowOf);
       paintGrey(source, picture.type, table, new Uint32Array(pixels.data.buffer));
-    } else paintColours(source, picture.stored ? 3 : 4, levelTable({ ...EIGHT_BIT_TABLE, inverted }, windowOf), pixels.data);
+    } else paintColours(source, picture.stored ? 3 : 4, levelTable({ type: "uint8", slope: 1, intercept: 0, inverted }, windowOf), pixels.data);
     context.putImageData(pixels, 0, 0);
     return this.#sheet;
   }

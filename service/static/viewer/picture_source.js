@@ -108,17 +108,12 @@ async function values(slice) {
   return withCurve(slice, pictureOf(JSON.parse(facts), await response.arrayBuffer()));
 }
 
-const withoutValues = (error) => {
-  if (WITHOUT_VALUES.includes(error.status)) return null;
-  throw error;
-};
-
 /**
  * Load the values of a slice; null if it has none. Where it may show something sooner, wait for `picture` below.
  * A slice of a file that the browser cannot show, and one whose `valued` is true, has no need of another request.
  */
 export function loadValues(slice) {
-  return keep(`${keyOf(slice)}values`, () => values(slice)).catch(withoutValues);
+  return keep(`${keyOf(slice)}values`, () => values(slice)).catch((error) => (WITHOUT_VALUES.includes(error.status) ? null : Promise.reject(error)));
 }
 
 const fileInBrowser = async ({ file }) => ((await isShownByBrowser(file)) ? fromBlob(file).catch(() => null) : null);

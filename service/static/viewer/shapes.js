@@ -7,9 +7,7 @@ import { clamp, toPane } from "./place.js";
 import { live, nothing, render, svg } from "../vendor/lit.js";
 
 /** The middle and half axes of the ellipse in the rectangle with corners a and b. */
-function axesOf({ a, b }) {
-  return { x: (a[0] + b[0]) / 2, y: (a[1] + b[1]) / 2, rx: Math.abs(b[0] - a[0]) / 2, ry: Math.abs(b[1] - a[1]) / 2 };
-}
+const axesOf = ({ a, b }) => ({ x: (a[0] + b[0]) / 2, y: (a[1] + b[1]) / 2, rx: Math.abs(b[0] - a[0]) / 2, ry: Math.abs(b[1] - a[1]) / 2 });
 
 /**
  * {count, mean, deviation, least, most} of the values whose pixels have their middle in an ellipse; null if there is none.

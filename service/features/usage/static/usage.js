@@ -38,7 +38,6 @@ function openResult(kind, hit) {
   if (state.settings.view !== "before") add(kind, hit.image_id); // the list without re-ranking is another method's
 }
 
-/** Log a judgement of a result: 1, -1, or 0 for none. */
 const judge = (image, value) => add("relevant", image, value);
 
 function add(event, image = "", value = 1) {

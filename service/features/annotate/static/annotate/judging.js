@@ -37,7 +37,6 @@ export const initial = {
 
 const tick = () => (queue.current && !state.paused && !held ? watch.go() : watch.pause());
 
-/** The seconds of the answers that this page asks for. */
 export const secondsOf = ({ history }) => history.filter((entry) => task.itemOf(entry)).map(({ seconds }) => seconds);
 
 export const hasItem = () => Boolean(queue.current);

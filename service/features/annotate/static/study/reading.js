@@ -25,13 +25,13 @@ export function choiceOf(key) {
 
 /** Seconds that pass while the page is visible. */
 export class Stopwatch {
-  #spent = 0;
-  #since;
+  #spent = 0; // ms before #since
+  #since = null; // null while it stands still
   #now;
 
   constructor(now = () => performance.now()) {
     this.#now = now;
-    this.#since = now();
+    this.go();
   }
 
   /** Count from 0 again, with `seconds` spent before. */
@@ -41,7 +41,7 @@ export class Stopwatch {
   }
 
   pause() {
-    if (this.#since !== null) this.#spent += this.#now() - this.#since;
+    this.#spent = this.seconds * 1000;
     this.#since = null;
   }
 

@@ -115,7 +115,6 @@ function head({ running, audit, changed, isRead, busy }) {
       ${facts.may_cancel ? html`<button class="button" type="button" ?disabled=${busy} @click=${cancel}>Cancel</button>` : nothing}</div>` : nothing}`;
 }
 
-/** All tabs of a state: findings of the audit, and the quarantine. */
 const tabsOf = (now) => [
   ...(now.audit ? findings(now) : [{ name: "audit", title: "Audit", show: () => nothing }]),
   ...(facts.may_release ? [{ name: "quarantine", title: "Quarantine", show: drawQuarantine }] : []),

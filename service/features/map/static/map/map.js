@@ -87,9 +87,7 @@ function follow(now) {
 
 const titleOf = (point) => (grouped.groups[grouped.of[point]] ? groupName(grouped.groups[grouped.of[point]]) : "");
 
-function near(px, py, pixels) {
-  return nearest(points, ...view.placeOf(px, py), view.reach(pixels), (point) => !bright || bright[point]);
-}
+const near = (px, py, pixels) => nearest(points, ...view.placeOf(px, py), view.reach(pixels), (point) => !bright || bright[point]);
 
 const inMiddle = () => near(view.size.width / 2, view.size.height / 2, MIDDLE);
 const openPoint = (point) => point >= 0 && openImage(points.ids[point]);
@@ -114,7 +112,6 @@ function preview(at) {
   box.style.top = `${Math.max(0, Math.min(y + GAP, height - box.offsetHeight))}px`;
 }
 
-/** Show the images within an outline; null shows the area before again. */
 function choose(outline) {
   view.area = null;
   if (outline) change({ others: { ...state.others, area: writeArea(outline) }, view: "images", study: "", series: "" });
@@ -139,7 +136,6 @@ function sign({ colour: fill, shape }) {
   return html`<svg viewBox="0 0 14 14" aria-hidden="true">${shape === "circle" ? svg`<circle cx="7" cy="7" r="6" fill=${fill}></circle>` : svg`<polygon points=${OUTLINES[shape]} fill=${fill}></polygon>`}</svg>`;
 }
 
-/** Filter by a group of the label that colours, or no longer. */
 function filter(group, key) {
   const { where } = state;
   if (group.where.length === 1) return change({ where: toggle(where, group.where[0]) });

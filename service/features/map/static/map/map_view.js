@@ -7,23 +7,15 @@ import { createGlPoints, createPlainPoints } from "./draw_gl.js";
 const EDGE = 24; // pixels around the whole map
 const MOST_ZOOM = 400; // of the whole map
 
-export function fitted({ width, height }) {
-  return { x: 0, y: 0, scale: Math.max(1, (Math.min(width, height) - 2 * EDGE) / 2) };
-}
+export const fitted = ({ width, height }) => ({ x: 0, y: 0, scale: Math.max(1, (Math.min(width, height) - 2 * EDGE) / 2) });
 
 /** The pixels of a place. */
-export function toPixels(camera, size, x, y) {
-  return [size.width / 2 + (x - camera.x) * camera.scale, size.height / 2 - (y - camera.y) * camera.scale];
-}
+export const toPixels = (camera, size, x, y) => [size.width / 2 + (x - camera.x) * camera.scale, size.height / 2 - (y - camera.y) * camera.scale];
 
 /** The place of a pixel. */
-export function toPlace(camera, size, px, py) {
-  return [camera.x + (px - size.width / 2) / camera.scale, camera.y - (py - size.height / 2) / camera.scale];
-}
+export const toPlace = (camera, size, px, py) => [camera.x + (px - size.width / 2) / camera.scale, camera.y - (py - size.height / 2) / camera.scale];
 
-export function moved(camera, dx, dy) {
-  return { ...camera, x: clamp(camera.x - dx / camera.scale, -1, 1), y: clamp(camera.y + dy / camera.scale, -1, 1) };
-}
+export const moved = (camera, dx, dy) => ({ ...camera, x: clamp(camera.x - dx / camera.scale, -1, 1), y: clamp(camera.y + dy / camera.scale, -1, 1) });
 
 /** Zoom by a factor so that the place of a pixel stays where it is. */
 export function zoomed(camera, size, factor, px = size.width / 2, py = size.height / 2) {

@@ -5,6 +5,7 @@ import { card } from "../card.js";
 import { problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
 import { apiAddress, changeForm, deleteButton, exportAddress, lookCloser, savedFacts } from "../saved/own.js";
+import { headlineOf } from "../search/verdict.js";
 import { remembered } from "../theme.js";
 import { fixed, tr, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
@@ -25,8 +26,6 @@ export const begin = (facts) => ({
   ranks: facts.first, // of results in the file
   checked: false, // whether the user has looked at what is in the file
 });
-
-export const start = () => {};
 
 /** The list with or without a value; what the user has looked at is another file now. */
 const choose = (name, value, isIn) => update({ [name]: isIn ? [...state[name], value] : state[name].filter((each) => each !== value), checked: false });
@@ -74,12 +73,14 @@ function teachingFile({ saved, facts, keys, ranks, checked }) {
 
 export function draw(now) {
   const { saved, facts } = now;
+  const headline = saved.search.where.length ? "" : headlineOf({ results: saved.answers.map((each) => ({ ...facts.images[each.image_id], ...each })) });
   const verdicts = new Map(saved.marks.map(({ image_id, relevance }) => [image_id, Math.sign(relevance)]));
   return html`<article class="saved-sheet">
       <h1>${saved.title}</h1>
       <p class="hint">${savedFacts(saved, true)}</p>
       <div class="case-top">${query(now)}<p class="note">${saved.note}</p></div>
       <h2>${tr("Results as they were")}</h2>
+      ${headline ? html`<p id="verdict">${headline}</p>` : nothing}
       ${saved.missing ? html`<p class="hint">${trn("{count} result is left out: its image is no longer in the collection.", "{count} results are left out: their images are no longer in the collection.", saved.missing)}</p>` : nothing}
       <ol class="grid" id="answers" role="list" aria-label=${tr("Results as they were")}>${saved.answers.map((hit, index) => answer(hit, index, now, verdicts))}</ol>
     </article>

@@ -100,7 +100,6 @@ function next() {
   });
 }
 
-/** Take back the marks of this batch, or the judgements of the last one. */
 function undo() {
   if (state.marks.size) return update({ marks: new Map() });
   changeAndRead(() => send("/undo"), async () => {
@@ -114,7 +113,6 @@ function leave() {
   location.assign("/saved#cohorts");
 }
 
-/** Judge an image that was found as one that does not belong. */
 const takeOut = ({ image_id: id }) => changeAndRead(() => send("/judgements", { judgements: [{ image_id: id, relevant: false }] }), showFound);
 
 function onKey(event) {

@@ -33,7 +33,6 @@ function load(cursor = "") {
   });
 }
 
-/** Load the list, and the other one when its tab is chosen. */
 function startList() {
   addEventListener("hashchange", () => {
     update(beginList());
@@ -92,4 +91,4 @@ subscribe((now) => {
   render(html`${page.draw(now)}<p class="unseen" id="said" role="status">${now.said}</p>`, main);
 });
 update({});
-page.start();
+page.start?.();

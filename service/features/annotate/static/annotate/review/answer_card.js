@@ -15,9 +15,7 @@ export function decisionText(decision, grades) {
 }
 
 /** Decisions that an answer can be changed to; grades: of the study. */
-export function choices({ kind }, grades) {
-  return kind === "pair" ? Object.keys(PAIR) : [...grades.map(({ value }) => value), "none"];
-}
+export const choices = ({ kind }, grades) => (kind === "pair" ? Object.keys(PAIR) : [...grades.map(({ value }) => value), "none"]);
 
 /** Address and body that replace an answer by another decision. */
 export function changeRequest({ kind, first, second, image }, decision) {
@@ -26,9 +24,7 @@ export function changeRequest({ kind, first, second, image }, decision) {
 }
 
 /** Names of the answers that have to be undone, in order, so that nothing remains of an answer. */
-export function withdrawnNames({ name, earlier }) {
-  return [...earlier.map((answer) => answer.name), name];
-}
+export const withdrawnNames = ({ name, earlier }) => [...earlier.map((answer) => answer.name), name];
 
 const SIDE = 256; // pixels of a small picture
 const NO_OPINION = ["skip", "none"]; // decisions that contradict nobody

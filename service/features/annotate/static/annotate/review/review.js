@@ -23,12 +23,13 @@ async function loadAnswers(offset = 0) {
 
 const loadAll = () => Promise.all([loadAnswers(), load("/annotate/agreement").then((agreement) => update({ agreement }))]);
 
-/** Send requests, then show the answers as they are now. */
-const sendAll = (requests) =>
+function sendAll(requests) {
+  const named = requests.map(([address, body]) => [address, signed({ name: crypto.randomUUID(), ...body }, who)]); // each counts once, however often it is sent
   attempt(async () => {
-    for (const [address, body] of requests) await send(address, signed({ name: crypto.randomUUID(), ...body }, who));
+    for (const [address, body] of named) await send(address, body);
     await loadAll();
   });
+}
 
 const callbacks = {
   change(answer, decision) {
