@@ -144,7 +144,7 @@ test("copies of a picture and images of a patient have one vote", () => {
 test("a modality is no finding", () => {
   const hits = (...all) => all.map((labels, index) => ({ image_id: `${index}`, labels, card: { modality: labels.modality } }));
   assert.equal(headlineOf({ results: hits({ modality: "CXR" }, { modality: "CXR" }, { modality: "CT" }) }), "");
-  assert.equal(headlineOf({ results: hits({ label: "CXR", modality: "CXR" }, { label: "CXR", modality: "CXR" }) }), "");
+  assert.equal(headlineOf({ results: hits({ label: "CXR", modality: "CR" }, { label: "CXR", modality: "CR" }, { label: "Hand" }) }), "");
   assert.equal(headlineOf({ results: hits({ modality: "CXR", view: "PA" }, { modality: "CXR", view: "PA" }, { modality: "CXR" }) }), "2 of the 3 nearest: PA");
 });
 

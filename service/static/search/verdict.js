@@ -4,7 +4,8 @@ import { titleOf } from "../card.js";
 import { tr } from "../translate.js";
 
 const USUAL_KEY = "label";
-const PERSON_KEYS = ["age", "sex", "series_description"];
+const PLAIN_KEYS = ["modality", "age", "sex", "series_description"]; // no findings
+const MODALITY = /^(CR|CT|CXR|DR|DX|MG|MRI?|NM|PET|PT|RF|US|XA|XR)$/i;
 const FINDING = ""; // in place of a label key
 const MOST_VALUES = 7; // more are one part, "other values"
 const FAMILIAR = 0.2; // likeness of four in five images of a collection
@@ -19,13 +20,10 @@ function counted(values) {
   return [...counts];
 }
 
-/** Whether a key is no finding: of persons, or the modality that the cards show. */
-const isPlain = (results, key) => PERSON_KEYS.includes(key) || results.every(({ labels, card }) => !Object.hasOwn(labels, key) || labels[key] === card?.modality);
-
 /** The keys whose shares may be shown: the finding of the cards, "label", the most frequent; those that are no findings last. */
 export function shareKeys(results) {
   const order = ([a, countOfA], [b, countOfB]) =>
-    isPlain(results, a) - isPlain(results, b) || (b === USUAL_KEY) - (a === USUAL_KEY) || countOfB - countOfA;
+    (b === USUAL_KEY) - (a === USUAL_KEY) || PLAIN_KEYS.includes(a) - PLAIN_KEYS.includes(b) || countOfB - countOfA;
   const keys = counted(results.flatMap(({ labels }) => Object.keys(labels))).sort(order).map(([key]) => key);
   return results.some(({ card }) => card?.finding) ? [FINDING, ...keys] : keys;
 }
@@ -63,11 +61,12 @@ function independent(results) {
 /** The value that most of the nearest results have, where it leads among all, or that they do not agree; "" where nothing is known of them. */
 export function headlineOf({ results }) {
   const [key] = shareKeys(results);
-  if (key === undefined || (key !== FINDING && isPlain(results, key))) return "";
+  if (key === undefined || PLAIN_KEYS.includes(key)) return "";
   const nearest = independent(results).slice(0, NEAREST);
   const [near, all] = [nearest, results].map((list) => shareParts(list, key).filter(({ rest }) => !rest));
   if (near.reduce((sum, { count }) => sum + count, 0) < 2) return "";
   const [{ name, count }] = near;
+  if (MODALITY.test(name)) return "";
   if (name !== all[0].name || count <= nearest.length / 2) return tr("The results do not agree");
   return tr("{agreeing} of the {answers} nearest: {value}", { agreeing: count, answers: nearest.length, value: name });
 }
