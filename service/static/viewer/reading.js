@@ -118,10 +118,10 @@ class ReadingView {
 
   resultPane(result) {
     if (!result) return this.pane({});
-    const { id, collection, rank, title, facts: about, pacs, match } = result;
+    const { id, source, rank, title, facts: about, pacs, match } = result;
     const mark = ([kind, sign, name]) => html`<button class="button small" type="button" title=${name} aria-label=${`${name}: ${title}`} data-mark=${kind} aria-pressed=${String(this.actions.markOf(id) === kind)} @click=${() => this.mark(result, kind)}>${sign}</button>`;
     return this.pane({
-      source: { kind: "image", collection, id, series: true },
+      source,
       label: tr("Result at rank {rank}, {title}", { rank, title }),
       marked: match,
       flipped: this.flipped,
@@ -215,13 +215,13 @@ class ReadingView {
 }
 
 /** A hit of the API as a result of the view. */
-export const resultOf = (hit, collection) => ({ id: hit.image_id, collection, rank: hit.rank, title: titleOf(hit), facts: factsOf(hit).join(" · "), pacs: hit.links.viewer ?? null, match: hit.match, hit });
+export const resultOf = (hit, collection) => ({ id: hit.image_id, collection, source: { kind: "image", collection, id: hit.image_id, series: true }, rank: hit.rank, title: titleOf(hit), facts: factsOf(hit).join(" · "), pacs: hit.links.viewer ?? null, match: hit.match, hit });
 
 let view = null;
 
 /**
  * Open the reading view. query: {source, caption, region}, source as of <cbir-viewer>, null for words; region: in parts of its picture.
- * results: [{id, collection, rank, title, facts, pacs, match}], pacs: address of the image in the archive's viewer, or null. index: of the result that is shown.
+ * results: [{id, collection, source, rank, title, facts, pacs, match}], pacs: address of the image in the archive's viewer, or null. index: of the result that is shown.
  * actions: mark(id, kind), markOf(id) "relevant", "irrelevant" or null, search(id), shown(result), told(result): its metadata are, closed(result).
  */
 export function openReading(options) {

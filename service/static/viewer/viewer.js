@@ -63,7 +63,8 @@ export class CbirViewer extends PictureView {
 
   set source(source) {
     const { slices, index } = slicesOf(source);
-    const isSame = this.#source && source && slices.length === slicesOf(this.#source).slices.length && slices.every((slice, at) => keyOf(slice) === keyOf(slicesOf(this.#source).slices[at]));
+    const isLeft = source?.series && this.slice && keyOf(this.slice) !== keyOf(slices[0]); // for another slice of its series
+    const isSame = !isLeft && this.#source && source && slices.length === slicesOf(this.#source).slices.length && slices.every((slice, at) => keyOf(slice) === keyOf(slicesOf(this.#source).slices[at]));
     this.#source = source;
     if (isSame) return this.goTo(source.kind === "stack" ? index : this.index);
     if (source?.series) this.#loadSeries(source, slices);
