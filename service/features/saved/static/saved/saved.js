@@ -53,7 +53,7 @@ function drop({ id }) {
 }
 
 function entry(kind, saved, facts) {
-  const search = withFields("/", { case: saved.id, collection: facts.several && saved.collection });
+  const search = withFields("/", { case: saved.id, collection: facts.several ? saved.collection : "" });
   const counts = kind === "cohorts" ? `${tr("{found} found, {judged} judged", saved)} · ` : "";
   const below = html`<p class="hint">${counts}${savedFacts(saved, facts.several)}</p>
     ${saved.note ? html`<p class="excerpt">${saved.note}</p>` : nothing}
