@@ -53,7 +53,7 @@ function verdict(now) {
     ${found?.text ? html`<p>${found.text}</p>` : nothing}
     ${outlier ? nothing : shareBar(answer, shareKey, expert)}
     ${agreement ? html`<p id="agreement">${agreement}</p>` : nothing}
-    ${headline && found ? html`<p id="likeness">${found.title}</p>` : nothing}
+    ${headline && found ? html`<p id="likeness">${found.title.split(/(?=\s*[:：])/).map((part) => html`<span>${part}</span>`)}</p>` : nothing}
     ${callParts("lines", now)}
   </section>`;
 }
