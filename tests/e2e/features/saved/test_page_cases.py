@@ -125,7 +125,7 @@ def test_a_case_is_kept_by_two_taps_on_a_phone(page: sync_api.Page, pictures: li
     page.locator("#save-case").click()
     page.keyboard.type("Fracture")
     page.locator("#case-confirm").click()
-    expect(page.locator("#case-dialog")).to_have_count(0)
+    expect(page.get_by_role("link", name="Fracture")).to_be_visible()
 
 
 def test_several_images_are_no_case(page: sync_api.Page, pictures: list[Path]) -> None:
