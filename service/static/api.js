@@ -4,17 +4,21 @@ import { session } from "./login/session.js";
 import { Problem, problemIn } from "./problems.js";
 import { tr } from "./translate.js";
 
-/** The address of something of a collection: below /v1, or of the default collection for "". Lists are repeated, empty values left out. */
-export function addressIn(collection, path, fields = {}) {
+/** An address with these fields added: lists are repeated, empty values left out. */
+export function withFields(address, fields) {
   const pairs = Object.entries(fields).flatMap(([name, value]) => [value].flat().map((each) => [name, each]));
   const query = new URLSearchParams(pairs.filter(([, value]) => value !== undefined && value !== null && value !== "")).toString();
-  return `/v1/${collection ? `collections/${encodeURIComponent(collection)}/` : ""}${path}${query && `?${query}`}`;
+  return `${address}${query && `${address.includes("?") ? "&" : "?"}${query}`}`;
 }
 
+/** The address of something of a collection: below /v1, or of the default collection for "". */
+export const addressIn = (collection, path, fields = {}) => withFields(`/v1/${collection ? `collections/${encodeURIComponent(collection)}/` : ""}${path}`, fields);
+
+/** The address of the search page with an image of a collection, "" for the default one; others: images that are judged relevant. */
+export const searchAddress = (image, collection, others = []) => withFields("/", { image, collection, said: others.join(",") });
+
 /** The address of an image of a collection, or of a part of it such as "/picture". */
-export function imageAddress(collection, image, part = "", fields = {}) {
-  return addressIn(collection, `images/${encodeURIComponent(image)}${part}`, fields);
-}
+export const imageAddress = (collection, image, part = "", fields = {}) => addressIn(collection, `images/${encodeURIComponent(image)}${part}`, fields);
 
 /** Send a request and return its response; onProgress(share) of what is sent is called. Raises Problem for a problem. */
 export async function request(address, options) {
@@ -30,10 +34,7 @@ export async function request(address, options) {
   throw await problemIn(response);
 }
 
-/** The JSON that the service answers to a request. */
-export async function fetchJson(address, options = {}) {
-  return (await request(address, options)).json();
-}
+export const fetchJson = async (address, options = {}) => (await request(address, options)).json();
 
 /** Raise Problem for a file that has changed, or is gone, since it was chosen. */
 async function checkReadable(form) {
@@ -44,10 +45,7 @@ async function checkReadable(form) {
   }
 }
 
-/** Options of a request that posts JSON. */
-export function jsonBody(fields) {
-  return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields) };
-}
+export const jsonBody = (fields) => ({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields) });
 
 /** Options of a request that posts the files of a query {file | files, frame, window, region}, with other fields; lists are repeated. */
 export function formBody({ file, files = [file], frame, window, region }, fields = {}) {
@@ -58,14 +56,13 @@ export function formBody({ file, files = [file], frame, window, region }, fields
   return { method: "POST", body };
 }
 
-/** Load the record of an image of a collection. */
-export const record = ({ collection, id }, signal) => fetchJson(imageAddress(collection, id), { signal });
+export const record = ({ collection, id }) => fetchJson(imageAddress(collection, id));
 
 /** Load all images of a study, or of one of its series, in their order, with their cards. */
-export async function seriesImages(collection, { study, series }, signal) {
+export async function seriesImages(collection, { study, series }) {
   const items = [];
   for (let cursor = ""; cursor !== null; ) {
-    const page = await fetchJson(addressIn(collection, "images", { study, series, sort: "slices", cards: true, limit: 1000, cursor }), { signal });
+    const page = await fetchJson(addressIn(collection, "images", { study, series, sort: "slices", cards: true, limit: 1000, cursor }));
     items.push(...page.items);
     cursor = page.next;
   }

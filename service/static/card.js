@@ -8,7 +8,6 @@ const small = (text) => (text && text === text.toUpperCase() && text.length > 3 
 
 const placeOf = (card) => [card?.modality, small(card?.body_part)].filter(Boolean).join(" ");
 
-/** The title of a hit {card, labels, image_id}. */
 export function titleOf({ card, labels = {}, image_id }) {
   const place = placeOf(card);
   return card?.finding || place || labels.label || tr("image {name}", { name: image_id.slice(0, 8) });
@@ -22,7 +21,6 @@ export function factsOf({ card }) {
   return [card.finding && place, person, card.year].filter(Boolean);
 }
 
-/** All labels, for the tip of a card. */
 export const tip = ({ card, labels = {} }) => [card?.series_description, ...Object.entries(labels).map(([key, value]) => `${key}: ${value}`)].filter(Boolean).join("\n");
 
 /** A picture that is replaced by words if it cannot be loaded. */
@@ -45,8 +43,7 @@ export function face(hit, { number = "", slice = null, over = nothing, facts = f
 
 /**
  * A card of a hit. href: of its link; number: beside the picture, "" for none; slice: {number, count, address} that is shown in
- * place of its own; marked: 1, -1 or 0, null where nothing is judged; frame: {x, y, width, height} in parts of the picture;
- * over, below: templates on the picture, and below the words; actions: {open, mark, search}, called with the hit and the event.
+ * place of its own; marked: 1, -1 or 0, null where nothing is judged; over, below: templates on the picture, and below the words; actions: {open, mark, search}, called with the hit and the event.
  */
 export function card(hit, { href, number = "", slice = null, marked = null, over = nothing, below = nothing, actions = {} }) {
   const title = titleOf(hit);

@@ -184,10 +184,7 @@ function alongNormal(group) {
  * position_mm along the normal, null if unknown, and the number of its stack of parallel slices, or of its pass.
  */
 export function orderSlices(slices) {
-  const described = slices.map((slice) => {
-    const [point, directions] = [numbers(slice.position, 3), numbers(slice.orientation, 6)];
-    return { slice, file: slice.file, number: slice.number, acquisition: slice.acquisition, time: slice.time, point, directions };
-  });
+  const described = slices.map((slice) => ({ ...slice, slice, point: numbers(slice.position, 3), directions: numbers(slice.orientation, 6) }));
   const isPlaced = ({ point, directions }) => point && directions && Math.hypot(...directions) > 1;
   const groups = parallel(described.filter(isPlaced).sort(byNumber));
   const rest = described.filter((each) => !isPlaced(each)).sort(byNumber);

@@ -64,9 +64,7 @@ function reduced(form) {
 }
 
 /** Searching comes first, what machines ask last. */
-function placeOf(tag) {
-  return tag === "search" ? 0 : ["dicomweb", "service"].indexOf(tag) + 2;
-}
+const placeOf = (tag) => (tag === "search" ? 0 : ["dicomweb", "service"].indexOf(tag) + 2);
 
 install();
 followTheme();

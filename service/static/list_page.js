@@ -41,5 +41,4 @@ export function tabs(label, items, current) {
   return html`<nav class="tabs" aria-label=${label}>${items.map(tab)}</nav>`;
 }
 
-/** A button that loads the next page of a list, if there is one. */
 export const moreButton = (next, load) => (next ? html`<p class="further"><button class="button" type="button" id="more" @click=${() => state.busy || load()}>${tr("Load more")}</button></p>` : nothing);

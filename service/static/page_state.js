@@ -17,7 +17,6 @@ export function update(changes) {
   });
 }
 
-/** Call draw(state) after each change. */
 export function subscribe(draw) {
   draws.push(draw);
 }
@@ -30,6 +29,4 @@ export function addPart(part) {
 }
 
 /** Call the function `name` of each part that has one; returns what they return. */
-export function callParts(name, ...values) {
-  return parts.filter((part) => part[name]).map((part) => part[name](...values));
-}
+export const callParts = (name, ...values) => parts.filter((part) => part[name]).map((part) => part[name](...values));

@@ -10,12 +10,14 @@ export class Problem extends Error {
   }
 }
 
+const UNITS = ["KiB", "MiB", "GiB", "TiB"];
+
 /** A number of bytes in words: "64 MiB". */
 export function size(bytes) {
   if (bytes < 2 ** 10) return trn("{count} byte", "{count} bytes", bytes);
-  const [unit, divisor] = bytes < 2 ** 20 ? ["KiB", 2 ** 10] : ["MiB", 2 ** 20];
-  const amount = bytes / divisor;
-  return `${format(amount < 10 ? Math.round(amount * 10) / 10 : Math.round(amount))} ${unit}`;
+  const power = Math.min(Math.floor(Math.log2(bytes) / 10), UNITS.length);
+  const amount = bytes / 2 ** (10 * power);
+  return `${format(amount, { maximumFractionDigits: amount < 10 ? 1 : 0 })} ${UNITS[power - 1]}`;
 }
 
 /** A message of the service, which does not know the names of files, with those of a query {file, files}. */
@@ -70,7 +72,6 @@ export async function problemIn(response) {
   return new Problem(TITLES[status] ?? tr("The search failed"), message, [401, 429].includes(status) || status >= 500, status); // 401: the login is asked for again
 }
 
-/** The message about a problem (RFC 9457) with an HTTP status, for the user. */
 export function problemText({ type = "", detail }, status) {
   const text = TEXTS[type.split("#").at(-1)];
   const given = detail && sentence(detail);

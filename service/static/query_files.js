@@ -33,13 +33,11 @@ function stacks(images) {
   return [...series.values()].map(orderSlices).sort((a, b) => b.length - a.length);
 }
 
-/** The note about images beside the longest of some series. */
 function besideSeries(rest, series) {
   if (series === 1) return trn("{count} image left out: not of the longest series.", "{count} images left out: not of the longest series.", rest);
   return trn("{count} image left out: not of the longest series of {series}.", "{count} images left out: not of the longest series of {series}.", rest, { series });
 }
 
-/** Choose as many images as one request may hold. */
 function examples(images, maxBytes) {
   const chosen = [];
   let bytes = 0;

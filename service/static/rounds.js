@@ -6,10 +6,7 @@ export function parse(text) {
   return new Map(entries.map((entry) => (entry.startsWith("-") ? [entry.slice(1), -1] : [entry, 1])));
 }
 
-/** Judgements by image id as text. */
-export function asText(marks) {
-  return [...marks].map(([image, value]) => (value < 0 ? `-${image}` : image)).join(",");
-}
+export const asText = (marks) => [...marks].map(([image, value]) => (value < 0 ? `-${image}` : image)).join(",");
 
 /** What each round changed: by image id 1, -1, or 0 for a judgement that was removed. */
 export function changes(rounds) {

@@ -9,7 +9,6 @@ export function remembered(key) {
   }
 }
 
-/** Store a value, if storage is enabled. */
 export function remember(key, value) {
   try {
     localStorage.setItem(key, value);
@@ -65,7 +64,6 @@ export function install() {
   });
 }
 
-/** The element with this id. */
 export const byId = (id) => document.getElementById(id);
 
 /** Save a file {name, type} of a text or blob. */

@@ -38,7 +38,6 @@ async function pageCatalogue() {
   return response?.ok ? response.json() : null;
 }
 
-/** Language tag of the page. */
 export const language = globalThis.document?.documentElement?.lang || "en";
 
 const texts = translator(language, (await pageCatalogue()) ?? {});

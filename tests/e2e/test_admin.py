@@ -77,6 +77,9 @@ def test_a_token_is_created_used_and_revoked(
     text = shown.locator("output").inner_text()
     token = tokens.find(text)
     assert token
+    page.context.grant_permissions(["clipboard-write"])
+    shown.get_by_role("button", name="Copy").click()
+    expect(shown.locator("[role=status]")).to_have_text("Copied.")
     assert (token.name, token.scopes) == ("reading room", (Scope.search,))
     shown.get_by_role("button", name="Close").click()
     expect(shown).to_have_count(0)
@@ -94,6 +97,22 @@ def test_a_token_is_created_used_and_revoked(
     assert tokens.all()[token.token_id].state == "revoked"
     page.get_by_label("Show expired and revoked ones").check()
     expect(row).to_contain_text("revoked")
+
+
+def test_what_was_done_is_no_failure_where_its_list_cannot_be_read(
+    admin_page: sync_api.Page, tokens: TokenStore
+) -> None:
+    page = admin_page
+    token, _ = tokens.create([Scope.search], name="short-lived")
+    page.reload()
+    row = page.locator("#tokens tr").filter(has_text="short-lived")
+    row.get_by_role("button", name="Revoke").click()
+    page.route("**/v1/admin/tokens", lambda route: route.abort())
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Revoke").click()
+    expect(dialog).to_have_count(0)
+    assert tokens.all()[token.token_id].state == "revoked"
+    expect(page.get_by_role("alert")).to_contain_text("does not respond")
 
 
 def test_a_token_is_revoked_with_what_it_has_made(

@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 import pytest
 from playwright import sync_api
+from playwright.sync_api import expect
 
 from cbir.evaluation.datasets.phantoms.phantom_files import write_phantoms
 from tests.e2e.browsing import become_expert, choose, settle
@@ -35,6 +36,30 @@ def test_an_image_like_the_collection_is_familiar(page: sync_api.Page, pictures:
     assert "nearest" in page.inner_text("#verdict")
     assert "here" in page.inner_text("#likeness")
     assert page.locator(".verdict.outlier").count() == 0
+
+
+def test_on_a_phone_the_strip_says_what_is_unusual(page: sync_api.Page, pictures: list[Path]) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    choose(page, pictures[-1])
+    expect(page.locator("#likeness")).to_be_hidden()
+    page.evaluate("document.querySelector('.verdict').classList.add('unusual')")
+    expect(page.locator("#likeness")).to_be_visible()
+
+
+def test_on_a_phone_tools_lie_below_the_picture(page: sync_api.Page, pictures: list[Path]) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    choose(page, pictures[-1])
+    page.get_by_role("button", name="The query and its tools").click()
+    page.locator("#side").get_by_role("button", name="Window").click()
+    picture = page.locator("#side .viewer-stage").bounding_box()
+    row = page.locator("#side .viewer-row").bounding_box()
+    signs = page.locator("#side .viewer-signs").bounding_box()
+    assert picture
+    assert row
+    assert signs
+    assert picture["height"] >= 150
+    assert picture["y"] + picture["height"] <= row["y"]
+    assert row["y"] + row["height"] <= signs["y"]
 
 
 @pytest.fixture(scope="module")

@@ -69,9 +69,12 @@ def compare(page: sync_api.Page, series: str, other: str, at: int, other_at: int
     """Open the reading view with a slice of a series, and a slice of another one as its result."""
     first, second = images(page, series)[at], images(page, other)[other_at]
     page.evaluate(
-        f"""import("/static/viewer/reading.js").then(({{ openReading }}) => openReading({{
-            query: {{ source: {{ kind: "image", id: "{first}" }}, caption: "the query" }}, index: 0,
-            results: [{{ id: "{second}", rank: 1, title: "the result", facts: "", pacs: null }}] }}))"""
+        f"""import("/static/viewer/reading.js").then(({{ openReading }}) => {{
+            const source = (id) => ({{ kind: "image", id, series: true }});
+            const result = {{ id: "{second}", source: source("{second}"), rank: 1, title: "the result", facts: "" }};
+            const query = {{ source: source("{first}"), caption: "the query" }};
+            openReading({{ query, results: [result], index: 0 }});
+        }})"""
     )
     until(page, f"{VIEWERS}.map((viewer) => viewer.count).join() === '{SIZES[series][0]},{SIZES[other][0]}'")
     until_viewers(page, "viewer.picture?.stored")

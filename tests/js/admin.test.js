@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { duration, isActive, madeBy, requestTable, size, tokenRequest } from "./static/admin/sections.js";
+import { duration, isActive, madeBy, requestTable, tokenRequest } from "./static/admin/sections.js";
+import { size } from "./static/problems.js";
 
 test("sizes have the largest unit that makes them at least one", () => {
-  assert.deepEqual([0, 999, 1500, 2e16].map(size), ["0 byte", "999 byte", "1.5 kB", "20,000 TB"]);
+  assert.deepEqual([0, 1, 999, 1536, 20 * 2 ** 20, 2e16].map(size), ["0 bytes", "1 byte", "999 bytes", "1.5 KiB", "20 MiB", "18,190 TiB"]);
 });
 
 test("durations have whole units", () => {

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { addressParams, historyEntry, toContent } from "./static/saved_search.js";
-import { exportAddress, savedFacts, searchAddress } from "./static/saved/own.js";
+import { searchAddress } from "./static/api.js";
+import { exportAddress, savedFacts } from "./static/saved/own.js";
 
 const params = { k: 20, rerank: "diffusion", parameters: { P: 9 }, where: ["modality=CT", "grade>=2"], feedback: [] };
 const hit = { rank: 1, image_id: "a", score: 0.9, distance: 0.5, labels: { modality: "CT" }, patient: "key" };

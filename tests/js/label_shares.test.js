@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { shareKeys, shareParts } from "./static/search/side.js";
+import { shareKeys, shareParts } from "./static/search/verdict.js";
 
 const hits = (...labels) => labels.map((each) => ({ labels: each }));
 

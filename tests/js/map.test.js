@@ -6,7 +6,7 @@ import { mapAddress, readArea, writeArea } from "./static/map/groups.js";
 import { groupImages, PALE, stylePoints } from "./static/map/groups.js";
 import { isKept, pictureSize, transformOf } from "./static/map/map_view.js";
 import { counted, meeting, ordered } from "./static/map/groups.js";
-import { isInside, PointGrid } from "./static/map/points.js";
+import { isInside, nearest } from "./static/map/points.js";
 
 const SIZE = { width: 800, height: 600 };
 const close = (one, other) => one.forEach((value, at) => assert.ok(Math.abs(value - other[at]) < 1e-9, `${one} is not ${other}`));
@@ -75,23 +75,16 @@ function scattered(count) {
   return [Float32Array.from({ length: count }, next), Float32Array.from({ length: count }, next)];
 }
 
-test("the nearest point and those within an outline are those of a plain search", () => {
+test("the nearest point is the visible one with the least distance", () => {
   const [x, y] = scattered(3000);
-  const grid = new PointGrid(x, y);
   const odd = (point) => point % 2 === 1;
-  const triangle = [[-0.9, -0.8], [0.7, -0.2], [-0.1, 1]];
   for (const [px, py] of [[0, 0], [-1, 1], [0.33, -0.71]]) {
     const distances = [...x].map((value, point) => (odd(point) ? Math.hypot(value - px, y[point] - py) : Infinity));
     const least = Math.min(...distances);
-    assert.equal(grid.nearest(px, py, 0.2, odd), distances.indexOf(least));
-    assert.equal(grid.nearest(px, py, least * 0.99, odd), -1);
+    assert.equal(nearest({ x, y }, px, py, 0.2, odd), distances.indexOf(least));
+    assert.equal(nearest({ x, y }, px, py, least * 0.99, odd), -1);
   }
-  const plain = [...x.keys()].filter((point) => isInside(triangle, x[point], y[point]));
-  assert.ok(plain.length > 100);
-  assert.deepEqual(grid.within(triangle), plain);
-  assert.deepEqual(grid.within(triangle, odd), plain.filter(odd));
-  assert.deepEqual(grid.within(triangle.slice(0, 2)), []);
-  assert.equal(new PointGrid(new Float32Array(), new Float32Array()).nearest(0, 0, 1), -1);
+  assert.equal(nearest({ x: [], y: [] }, 0, 0, 1, odd), -1);
 });
 
 test("an outline that turns inwards leaves out what it goes around", () => {

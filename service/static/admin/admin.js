@@ -40,7 +40,11 @@ async function refreshJobs() {
   return state.jobs.some(isActive) ? ACTIVE_SECONDS : undefined;
 }
 
-const change = (path, refresh) => post(path).then(refresh);
+/** Change something and read what follows, whose failure is no failure of the change. */
+async function change(path, refresh) {
+  await post(path);
+  refresh().catch(showError);
+}
 
 const actions = {
   async create() {
@@ -65,9 +69,9 @@ const actions = {
 };
 
 function showToken(token) {
-  const copy = async ({ target }) => (target.textContent = (await copyText(token)) ? "Copied" : "Select the text and copy it.");
+  const copy = async ({ target }) => (target.nextElementSibling.textContent = (await copyText(token)) ? "Copied." : "Select the text and copy it.");
   const body = html`<p>Store it now: it is shown this once and kept nowhere.</p><output class="secret">${token}</output>
-    <p><button class="button" type="button" @click=${copy}>Copy</button></p>`;
+    <p class="buttons"><button class="button" type="button" @click=${copy}>Copy</button> <span role="status"></span></p>`;
   ask({ id: "created", title: "The token is created", body, confirm: "Close", cancel: "", act: () => {} });
 }
 
@@ -81,7 +85,5 @@ update({});
 queueMicrotask(() => location.hash && byId(location.hash.slice(1))?.scrollIntoView());
 repeat(async () => update({ health: await load("admin/health") }), SECONDS.health);
 repeat(refreshJobs, SECONDS.jobs);
-repeat(refreshList("collections"), SECONDS.collections);
-repeat(refreshTokens, SECONDS.tokens);
-repeat(refreshList("requests"), SECONDS.requests);
+for (const name of ["collections", "tokens", "requests"]) repeat(refreshList(name), SECONDS[name]);
 refreshList("settings")().catch(showError);

@@ -2,19 +2,11 @@
 
 import { problemBox } from "../list_page.js";
 import { update } from "../page_state.js";
+import { size } from "../problems.js";
 import { language, number } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
 
-const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
 const SPANS = [["day", 86_400], ["hour", 3600], ["minute", 60], ["second", 0]];
-
-/** A size in bytes, in the largest unit that makes it at least 1. */
-export function size(bytes) {
-  let power = 0;
-  while (power < UNITS.length - 1 && bytes / 1000 ** power >= 1000) power += 1;
-  const value = bytes / 1000 ** power;
-  return number(value, { style: "unit", unit: UNITS[power], maximumFractionDigits: value < 10 ? 1 : 0 });
-}
 
 /** A time span in seconds, in the largest whole unit; less than none, as where this clock is behind the service's, is none. */
 export function duration(seconds) {
@@ -26,7 +18,6 @@ export function duration(seconds) {
 /** A point in time, or `absent` for null. */
 const time = (iso, absent = "–") => (iso ? new Date(iso).toLocaleString(language, { dateStyle: "short", timeStyle: "short" }) : absent);
 
-/** A name of the service as the beginning of a line. */
 const capitalised = (name) => name[0].toUpperCase() + name.slice(1);
 
 /** The tokens that a token has made, those that they have made, and so on, from a list with the newest first. */
@@ -54,7 +45,6 @@ export function requestTable(items) {
   return { columns, rows };
 }
 
-/** Whether a job has not ended. */
 export const isActive = ({ state }) => state === "waiting" || state === "running";
 
 const GOOD = ["ok", "ready"];
@@ -124,7 +114,6 @@ function jobs({ jobs: items, allJobs, actions }) {
     ${shown.length < items.length ? html`<button class="button small" type="button" @click=${() => update({ allJobs: true })}>Show all</button>` : nothing}`;
 }
 
-/** A check box that changes what is shown. */
 const choice = (name, words) => html`<label class="check"><input type="checkbox" @change=${({ target }) => update({ [name]: target.checked })} /> ${words}</label>`;
 
 function tokens({ tokens: items, endedTokens, needs_tokens: needsTokens, actions }) {
@@ -143,7 +132,6 @@ function tokens({ tokens: items, endedTokens, needs_tokens: needsTokens, actions
     ${shown.length ? table("tokens", titles, shown.map(row)) : nothing}`;
 }
 
-/** The fields of the dialog that creates a token. */
 export function tokenFields({ scopes, names }) {
   const box = (name, value, isOn) => html`<label class="check"><input type="checkbox" name=${name} value=${value} ?checked=${isOn} /> <code>${value}</code></label>`;
   const field = (name, title, hint, { maxlength = nothing, placeholder = nothing } = {}) => html`<div class="field"><label for=${`token-${name}`}>${title}</label>
@@ -155,7 +143,6 @@ export function tokenFields({ scopes, names }) {
     ${field("where", "Only images with", "", { placeholder: "site=A" })}`;
 }
 
-/** The body of a request for a token from these fields. */
 export function tokenRequest(fields) {
   const text = (name) => fields.get(name).trim();
   const where = text("where").split(",").map((condition) => condition.trim()).filter(Boolean);

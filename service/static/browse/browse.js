@@ -31,7 +31,6 @@ function choices(key, answer, where) {
     ${answer.values > answer.items.length ? html`<button class="link" type="button" @click=${() => openFacet(key, true, answer.items.length + MORE)}>${tr("More of {count} values", { count: answer.values })}</button>` : nothing}`;
 }
 
-/** A part for each label key of the collection. */
 function facets({ keys, opened, values, where }) {
   const part = ({ key, values: count }) => html`<details class="facet" data-key=${key} .open=${opened.has(key)} @toggle=${({ target }) => target.open !== opened.has(key) && openFacet(key, target.open)}>
     <summary>${key}<span class="count">${number(count)}</span></summary>
@@ -140,7 +139,6 @@ function draw(now) {
   measure();
 }
 
-/** Open and close the large view as the state has it, after it was drawn. */
 function showLarge({ large }) {
   const dialog = document.getElementById("large");
   if (dialog.open === Boolean(large)) return;
@@ -151,7 +149,6 @@ function showLarge({ large }) {
 
 let isScheduled = false;
 
-/** Look again which tiles are in sight, once for a frame of the screen. */
 function lookAgain() {
   if (isScheduled) return;
   isScheduled = true;

@@ -1,4 +1,6 @@
-// What Browse shows, as conditions on labels, an order and a view; and its address. Without the document.
+// What Browse shows, as conditions on labels, an order and a view; and its address.
+
+import { withFields } from "../api.js";
 
 const FORM = /^([^=!<>]+?)\s*(>=|<=|!=|=|>|<)\s*(.*)$/s;
 const PRESENCE = /^(!?)\s*([^=!<>]+?)\s*\?$/s;
@@ -15,9 +17,7 @@ export function parse(condition) {
 const isLimit = (condition, key) => condition?.key === key && [">=", "<="].includes(condition.operator);
 
 /** The chosen values of a key, any of which fits. */
-export function valuesOf(where, key) {
-  return where.map(parse).filter((each) => each?.key === key && each.operator === "=").map(({ value }) => value);
-}
+export const valuesOf = (where, key) => where.map(parse).filter((each) => each?.key === key && each.operator === "=").map(({ value }) => value);
 
 /** The limits {minimum, maximum} of a key as text; "" for none. */
 export function rangeOf(where, key) {
@@ -56,10 +56,7 @@ export function read(search, views = {}) {
   };
 }
 
-/** Build the address of a state, relative to the page. */
 export function write({ where, sort, view, study, series, others }, collection) {
-  const usual = { sort: "newest", view: "images" };
-  const fields = [["collection", collection], ...where.map((each) => ["where", each]), ...Object.entries({ sort, view, study, series, ...others })];
-  const text = new URLSearchParams(fields.filter(([name, value]) => value && value !== usual[name])).toString();
-  return text ? `?${text}` : "/browse";
+  const unusual = { sort: sort === "newest" ? "" : sort, view: view === "images" ? "" : view };
+  return withFields("", { collection, where, ...unusual, study, series, ...others }) || "/browse";
 }

@@ -71,7 +71,6 @@ function tile(item, position, { pages, selection, active, sort }) {
     ${face(item, { over: html`<span class="tick" aria-hidden="true">✓</span>`, facts: factsIn(item, sort) })}</div>`;
 }
 
-/** The grid for a state. */
 export function tiles(now) {
   const { pages, active, busy, sight } = now;
   const { first, last, before, after } = sight ?? START;
@@ -131,7 +130,6 @@ function reveal() {
 /** A series or study as an image, of which it has the labels. */
 const hitOf = ({ image_id, labels }) => ({ image_id, labels, card: { finding: labels.label, ...labels }, links: { thumbnail: imageAddress(state.facts.collection, image_id, "/thumbnail") } });
 
-/** The cards of series or studies for a state. */
 export function cards({ cards: listed, view, busy, facts }) {
   const card = (item) => html`<li><button class="tile" type="button" data-study=${item.study} data-series=${view === "series" ? item.series : ""} @click=${({ currentTarget }) => change({ ...currentTarget.dataset })}>
     ${face(hitOf(item), { facts: [item.labels.series_description, trn("{count} slice", "{count} slices", item.images)].filter(Boolean) })}</button></li>`;

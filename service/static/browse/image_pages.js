@@ -59,7 +59,6 @@ export class ImagePages {
     this.positions = new Map(this.items.map((item, position) => [item.image_id, position]));
   }
 
-  /** Put records that have changed in the places of the earlier ones. */
   replace(records) {
     for (const record of records) if (this.positions.has(record.image_id)) this.items[this.positions.get(record.image_id)] = record;
   }
@@ -73,7 +72,6 @@ export class Selection {
   ids = new Set();
   anchor = null; // position where a range begins: the last that was chosen or reached by a key
 
-  /** Select the image at a position of the list of ids, or drop it. */
   toggle(list, position) {
     const id = list[position];
     if (id === undefined) return;
@@ -81,7 +79,6 @@ export class Selection {
     this.anchor = position;
   }
 
-  /** Select everything between the anchor and a position. */
   extend(list, position) {
     if (position < 0 || position >= list.length) return;
     const from = Math.min(this.anchor ?? position, list.length - 1);

@@ -1,12 +1,13 @@
 // An image, with the slices of its series, or a series or study, large, in a dialog.
 
+import { searchAddress } from "../api.js";
 import { titleOf } from "../card.js";
 import { state, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
 import { html, live, nothing } from "../vendor/lit.js";
 import { sliceOf } from "../viewer/picture_source.js";
 import "../viewer/viewer.js";
-import { attempt, change, more, record, searchAddress, slices } from "./listing.js";
+import { attempt, change, inLinks, more, record, slices } from "./listing.js";
 
 const indexOf = (items, { image_id }) => items.findIndex((each) => each.image_id === image_id);
 
@@ -17,7 +18,6 @@ function stackOf(items, index, item = null) {
   return { items, item, index, source };
 }
 
-/** Open the dialog with an image. */
 export function openItem(item) {
   const stack = state.large?.items.length > 1 ? state.large.items : [];
   const known = indexOf(stack, item);
@@ -32,7 +32,6 @@ export function openItem(item) {
   });
 }
 
-/** Open the dialog with the image of an id. */
 export const openImage = (id) => attempt(async () => openItem(state.pages.item(id) ?? (await record(id))));
 
 /** Open the series or study of the address, or close it. */
@@ -46,7 +45,6 @@ export async function openAddressed({ study, series, large }) {
   });
 }
 
-/** The image of the grid before or after the one that is shown. */
 function beside(step) {
   const { pages, large } = state;
   const position = pages.positions.get(large.item?.image_id);
@@ -76,7 +74,7 @@ export function largeView({ large }) {
   return html`<dialog class="compare" id="large" aria-labelledby="large-title" @close=${closed} @keydown=${key}>
     <header><div><h2 id="large-title">${title}</h2><p class="hint">${labels}</p></div>
       <div class="buttons">${large?.item ? html`${step(-1, "←", tr("Previous image"))}${step(1, "→", tr("Next image"))}` : nothing}
-        ${item ? html`<a class="button small primary" href=${searchAddress([item.image_id])}>${tr("Search with this image")}</a>` : nothing}
+        ${item ? html`<a class="button small primary" href=${searchAddress(item.image_id, inLinks())}>${tr("Search with this image")}</a>` : nothing}
         <button class="button small" type="button" @click=${closed}>${tr("Close")}</button></div></header>
     <cbir-viewer id="large-viewer" tools="window zoom measure" wheel-zooms label=${title} .source=${live(large?.source ?? null)}
       @cbir-slice=${({ detail }) => state.large && update({ large: { ...state.large, index: detail.index } })}></cbir-viewer></dialog>`;

@@ -14,7 +14,6 @@ const send = (path, fields, options = {}) => request(addressIn(state.facts.colle
 /** Load something of the collection, or send `body` for it. */
 export const load = async (path, fields, signal, body) => (await send(path, fields, { ...(body && jsonBody(body)), signal })).json();
 
-/** Load all images of a study, or of one of its series, in their order. */
 export const slices = (uids) => seriesImages(state.facts.collection, uids);
 
 export const record = (id) => fetchJson(imageAddress(state.facts.collection, id, "", { cards: true }));
@@ -32,26 +31,17 @@ export const setLabels = (ids, labels) => sendParts("images", "PATCH", { ids, la
 
 export const deleteImages = (ids) => sendParts("images/delete", "POST", { ids });
 
-/** Load a csv table {ids} or {where, sort} of images as a Blob. */
-const table = async (params) => (await send("images/export", {}, jsonBody(params))).blob();
-
-/** The address of the search page with images: the first is the query, the others are judged relevant. */
-export function searchAddress([first, ...others]) {
-  const fields = { ...(state.facts.several && { collection: state.facts.collection }), image: first, ...(others.length && { said: others.join(",") }) };
-  return `/?${new URLSearchParams(fields)}`;
-}
+/** The name of the collection in addresses of pages. */
+export const inLinks = () => (state.facts.several ? state.facts.collection : "");
 
 const EXPORT_PAGE = 1000; // images of a request
 
 /** Save {ids} or {where, sort} as a csv table. */
 export async function saveTable(params) {
-  saveFile("images.csv", "text/csv", await table(params));
+  saveFile("images.csv", "text/csv", await (await send("images/export", {}, jsonBody(params))).blob());
 }
 
-/** Save records as a JSON list. */
-export function saveRecords(records) {
-  saveFile("images.json", "application/json", JSON.stringify(records, null, 1));
-}
+export const saveRecords = (records) => saveFile("images.json", "application/json", JSON.stringify(records, null, 1));
 
 /** Save the records of all pages that load(cursor, limit) has; progress(count) is called for each. */
 export async function saveAllRecords(load, progress) {
@@ -81,7 +71,7 @@ export const emptyList = () => ({
   ...{ active: 0, sight: null, cards: null, total: null, busy: true, problem: null, large: null },
 });
 
-const addressNow = () => conditions.write(state, state.facts.several ? state.facts.collection : "");
+const addressNow = () => conditions.write(state, inLinks());
 
 /** Change conditions, order, view or what is open, as a new history entry. */
 export function change(part) {

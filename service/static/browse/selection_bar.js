@@ -1,10 +1,11 @@
 // What can be done with the selected images: search, label, delete, export.
 
+import { searchAddress } from "../api.js";
 import { ask } from "../dialog.js";
 import { callParts, state, update } from "../page_state.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
-import { attempt, count, deleteImages, MAX_SET, more, recordsOf, reload, saveRecords, saveTable, searchAddress, setLabels } from "./listing.js";
+import { attempt, count, deleteImages, inLinks, MAX_SET, more, recordsOf, reload, saveRecords, saveTable, setLabels } from "./listing.js";
 
 const MAX_EXAMPLES = 20; // images of a search
 const MAX_RECORDS = 1000; // of a request
@@ -12,10 +13,14 @@ const MAX_RECORDS = 1000; // of a request
 const chosen = () => [...state.selection.ids];
 const focusGrid = () => document.getElementById("grid").focus();
 
-/** A button that is disabled if more than `most` images are selected. */
 export function limited(now, most, text, onClick, { id = nothing, kind = "" } = {}) {
   const isOver = now.selection.ids.size > most;
   return html`<button class="button small ${kind}" type="button" id=${id} ?disabled=${isOver} title=${isOver ? tr("At most {count} images", { count: most }) : ""} @click=${onClick}>${text}</button>`;
+}
+
+function searchWithChosen() {
+  const [first, ...others] = chosen();
+  location.assign(searchAddress(first, inLinks(), others));
 }
 
 function clear() {
@@ -24,14 +29,13 @@ function clear() {
   focusGrid();
 }
 
-/** The bar for a state; nothing while nothing is selected. */
 export function selectionBar(now) {
   const { selection: { ids }, facts, pages } = now;
   if (!ids.size) return nothing;
   const button = (text, onClick, kind = "") => limited(now, Infinity, text, onClick, { kind });
   return html`<div class="selection" id="selection" role="group" aria-label=${tr("Selected images")}>
     <strong id="selected" role="status">${trn("{count} image selected", "{count} images selected", ids.size)}</strong>
-    ${limited(now, MAX_EXAMPLES, tr("Search with these"), () => location.assign(searchAddress(chosen())), { kind: "primary" })}
+    ${limited(now, MAX_EXAMPLES, tr("Search with these"), searchWithChosen, { kind: "primary" })}
     ${callParts("selection", now, chosen)}
     ${facts.can_label ? button(tr("Label …"), askLabel) : nothing}
     ${limited(now, MAX_SET, tr("Export csv"), () => attempt(() => saveTable({ ids: chosen() })))}

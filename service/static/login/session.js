@@ -46,7 +46,6 @@ export class Session {
     return this.#csrf !== sent;
   }
 
-  /** Ask the user to log in, once for all requests that wait for it. */
   #askOnce() {
     this.#asking ??= this.#ask().finally(() => (this.#asking = null));
     return this.#asking;
@@ -82,11 +81,9 @@ const csrfOf = (page) => page.querySelector('meta[name="csrf"]')?.content;
 /** The page of an answer to a login, whose text holds the result. */
 const pageOf = async (response) => new DOMParser().parseFromString(await response.text(), "text/html");
 
-/** The value that proves requests with the login that the browser has now; undefined if there is none. */
 const loadCsrf = async () => csrfOf(await pageOf(await fetch(DONE)));
 
 /** Ask the user to log in, by a dialog that is loaded when it is needed. */
 const askToLogIn = async () => (await import("./login_dialog.js")).askToLogIn({ ask, html, nothing, tr, DONE, pageOf, csrfOf, loadCsrf });
 
-/** The session of this page. */
 export const session = new Session(csrfOf(document), loadCsrf, askToLogIn);

@@ -21,9 +21,7 @@ function harmlessPart(part) {
   return /^[\s"]*[=+\-@\uff1d\uff0b\uff0d\uff20]/.test(part) && !isNumber ? `'${part}` : part;
 }
 
-function csv(rows) {
-  return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
-}
+const csv = (rows) => rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 
 /** The results as csv: a row for each, with a column for each label; a label with the name of a column is label:NAME. */
 export function toCsv(results) {
@@ -36,11 +34,7 @@ export function toCsv(results) {
   return csv([[...COLUMNS, ...titles], ...rows]);
 }
 
-/** The answer as the API gives it, with these results. */
-export function toJson(answer, results) {
-  const plain = results.map(({ members, ...hit }) => hit);
-  return `${JSON.stringify({ ...answer, results: plain }, null, 2)}\n`;
-}
+export const toJson = (answer, results) => `${JSON.stringify({ ...answer, results }, null, 2)}\n`;
 
 /** The UIDs of the DICOM images among the results as csv, each instance once. */
 export function toUids(results) {
@@ -67,9 +61,7 @@ const POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
 const ESCAPES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 const escape = (text) => String(text).replace(/[&<>"]/g, (sign) => ESCAPES[sign]);
 
-function pictureMarkup(data, text) {
-  return data ? `<img alt="${escape(text)}" src="${escape(data)}">` : `<p class="none">${escape(tr("No picture"))}</p>`;
-}
+const pictureMarkup = (data, text) => (data ? `<img alt="${escape(text)}" src="${escape(data)}">` : `<p class="none">${escape(tr("No picture"))}</p>`);
 
 function itemMarkup(hit, data) {
   const figures = tr("score {score} · distance {distance}", { score: fixed(hit.score, 3), distance: fixed(hit.distance, 3) });

@@ -1,7 +1,7 @@
 // What stands above the results: filters as chips with counts, the choice of one result per patient, how large pictures are; and what researchers
 // see: the method and its parameters, before and after, scores, timings, in English.
 
-import { toggle } from "../browse/conditions.js";
+import { parse, toggle } from "../browse/conditions.js";
 import { callParts, state, update } from "../page_state.js";
 import { remember } from "../theme.js";
 import { fixed, number, tr } from "../translate.js";
@@ -14,23 +14,12 @@ const FEW = 6; // values that are shown at once
 
 const toggled = (condition) => changeSettings({ where: toggle(state.settings.where, condition) });
 
-/** The count of images with a condition, "" where it is not known. */
-function countOf(condition, { filters }) {
-  const [key, value] = condition.split(/=(.*)/s);
-  const found = filters[key]?.find(([each]) => each === value);
-  return found ? number(found[1]) : "";
-}
-
-/** A condition in few words: the value alone where it is one of a key. */
-const shortName = (condition, { filters }) => {
-  const [key, value] = condition.split(/=(.*)/s);
-  if (!filters[key]?.some(([each]) => each === value)) return condition;
-  return Number.isNaN(Number(value)) ? value : `${key} ${value}`;
-};
-
-function activeChip(condition, facts) {
-  const name = shortName(condition, facts);
-  return html`<button class="pill on" type="button" data-condition=${condition} title=${condition} @click=${() => toggled(condition)}>${name} <small>${countOf(condition, facts)}</small> <span aria-hidden="true">×</span><span class="unseen">${tr("Remove the filter {condition}", { condition })}</span></button>`;
+/** A condition that is on: the value alone, with its count of images, where it is one that the menu lists. */
+function activeChip(condition, { filters }) {
+  const { key, operator, value } = parse(condition) ?? {};
+  const listed = operator === "=" && filters[key]?.find(([each]) => each === value);
+  const name = !listed ? condition : Number.isNaN(Number(value)) ? value : `${key} ${value}`;
+  return html`<button class="pill on" type="button" data-condition=${condition} title=${condition} @click=${() => toggled(condition)}>${name} <small>${listed ? number(listed[1]) : ""}</small> <span aria-hidden="true">×</span><span class="unseen">${tr("Remove the filter {condition}", { condition })}</span></button>`;
 }
 
 function facet([key, values], where) {
@@ -108,7 +97,6 @@ function parameterField(info, { settings, chosen }) {
     <input type="number" id=${`parameter-${info.name}`} name=${info.name} min=${info.minimum} max=${info.maximum} step=${info.whole ? 1 : "any"} placeholder=${(settings.parameters.preset ? chosen.paper : chosen.defaults)[info.name] ?? ""} .value=${settings.parameters[info.name] ?? ""} @change=${change} /></label>`;
 }
 
-/** The values of the method's paper in place of those of the collection. */
 function presetField({ settings: { parameters } }) {
   const { preset, ...rest } = parameters;
   const change = ({ target }) => changeSettings({ parameters: target.checked ? { preset: "paper", ...rest } : rest });
@@ -128,22 +116,12 @@ function methodFields({ facts, settings }) {
     <p class="hint" id="explanation">${chosen?.description ?? "The method that is best for this collection; the answer says which one and why."}</p>`;
 }
 
-/** {up, down, new} of the results against their ranks without re-ranking. */
-function moves(results) {
-  const counts = { up: 0, down: 0, new: 0 };
-  for (const { rank, rank_before: before } of results) {
-    if (before === null || before === undefined) counts.new += 1;
-    else if (before !== rank) counts[before > rank ? "up" : "down"] += 1;
-  }
-  return counts;
-}
-
 function summary({ answer }) {
   const { rerank, timings_ms: times, before, grouping } = answer;
   const stages = Object.entries(times).filter(([stage]) => stage !== "total").map(([stage, ms]) => `${stage} ${fixed(ms, 1)}`);
-  const counts = before && moves(answer.results);
+  const moved = (sign) => answer.results.filter((hit) => moveOf(hit).sign.startsWith(sign)).length;
   return html`<p class="summary" id="summary"><b>${rerank.method}</b>${rerank.reason ? ` (auto: ${rerank.reason})` : ""}${rerank.scope === "collection" ? "" : ` · ${rerank.scope}`}${grouping ? ` · one per ${grouping.by} among ${grouping.depth}` : ""}
-    ${counts ? html` · <span class="moves">▲ ${counts.up} ▼ ${counts.down} new ${counts.new}</span>` : nothing} · ${Math.round(times.total)} ms <span class="stages">(${stages.join(" · ")})</span></p>
+    ${before ? html` · <span class="moves">▲ ${moved("▲")} ▼ ${moved("▼")} new ${moved("new")}</span>` : nothing} · ${Math.round(times.total)} ms <span class="stages">(${stages.join(" · ")})</span></p>
     ${rerank.notes.length ? html`<ul class="notes" id="notes">${rerank.notes.map((note) => html`<li>${note}</li>`)}</ul>` : nothing}`;
 }
 
@@ -171,7 +149,6 @@ function moveOf({ rank, rank_before: before }, depth) {
   return before > rank ? { sign: `▲${before - rank}`, words: `up ${before - rank}, from rank ${before}` } : { sign: `▼${rank - before}`, words: `down ${rank - before}, from rank ${before}` };
 }
 
-/** Score, distance and move of a result, below its card. */
 export function expertFigures(hit, now, list) {
   const digits = decimalsFor(shownHits(now, list).map(({ score }) => score));
   const move = list === "after" && now.answer.before && !hit.site && typeof hit.rank === "number" ? moveOf(hit, now.answer.before.depth) : null;

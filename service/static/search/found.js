@@ -1,12 +1,14 @@
 // The results at the right: chips, pictures, what went wrong, or the start page; and the bar of judgements, as soon as something is marked.
 
-import { imageAddress, seriesImages } from "../api.js";
+import { imageAddress } from "../api.js";
 import { card } from "../card.js";
 import { problemBox } from "../list_page.js";
 import { callParts, state, update } from "../page_state.js";
 import { asText, changes } from "../rounds.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
+import { indexWithin } from "../viewer/groups.js";
+import { slicesOfSeries } from "../viewer/picture_source.js";
 import { chips, expertFigures, expertPanel } from "./chips.js";
 import { openComparison } from "./query_viewer.js";
 import { addressOf, changeSettings, clearMarks, collectionName, isStale, mark, refine, searchWith, showMore, shownHits, startSearch, undoRound } from "./run.js";
@@ -17,7 +19,6 @@ function round(changed, index) {
   return html`<li><button class="pill" type="button" data-round=${index} aria-label=${tr("Undo round {round}, {count} judged", values)} @click=${() => undoRound(index)}>${tr("Round {round} · {count}", values)} <span aria-hidden="true">×</span></button></li>`;
 }
 
-/** The bar for a state; nothing without marks. */
 function markBar(now) {
   const { marks, rounds } = now;
   if (!marks.size && !rounds.length) return nothing;
@@ -57,7 +58,10 @@ function result(hit, now, list) {
   })}</li>`;
 }
 
-function grid(now, list, title) {
+const TITLES = { before: tr("Before re-ranking"), after: tr("After re-ranking") };
+
+function grid(now, list) {
+  const title = now.answer.before && (list === "before" || now.settings.view === "both") ? TITLES[list] : tr("Results");
   const hits = shownHits(now, list);
   const drawn = now.painted === now.answer ? hits : hits.slice(0, FIRST);
   return html`<div class="column" data-list=${list}>${now.settings.view === "both" ? html`<h2>${title}</h2>` : nothing}
@@ -68,13 +72,9 @@ function lists(now) {
   const { answer, settings, busy } = now;
   if (!answer) return nothing;
   if (!answer.results.length) return noResults(now);
-  const both = answer.before && settings.view === "both";
-  const list = answer.before && settings.view === "before" ? "before" : "after";
+  const view = answer.before ? settings.view : "after";
   const stale = busy || isStale(now);
-  return html`<div class=${`columns${both ? " both" : ""}${stale ? " stale" : ""}`} id="columns" aria-busy=${stale ? "true" : nothing}>
-    ${both ? grid(now, "before", tr("Before re-ranking")) : nothing}
-    ${both ? grid(now, "after", tr("After re-ranking")) : grid(now, list, list === "before" ? tr("Before re-ranking") : tr("Results"))}
-  </div>`;
+  return html`<div class=${`columns ${view}${stale ? " stale" : ""}`} id="columns" aria-busy=${stale ? "true" : nothing}>${(view === "both" ? ["before", "after"] : [view]).map((list) => grid(now, list))}</div>`;
 }
 
 function noResults({ settings: { where }, fields }) {
@@ -102,7 +102,6 @@ function start({ facts }) {
 
 const skeleton = () => html`<ol class="grid waiting" aria-hidden="true">${Array.from({ length: 20 }, () => html`<li><span class="card"><span class="film"></span></span></li>`)}</ol>`;
 
-/** The right column for a state. */
 export function found(now) {
   const { query, answer, busy, expert, problem, dragging } = now;
   return html`${dragging ? html`<div class="drop-here" aria-hidden="true">${tr("Drop to search")}</div>` : nothing}
@@ -116,22 +115,7 @@ export function found(now) {
 
 const LEAST_DRAG = 6; // pixels of a drag; less is a click
 
-const stacks = new Map(); // promises of image ids in order, by collection and series
-let scrubbed = null; // {hit, x, index, width, moved}
-
-/** The ids of the images of a series in their order. */
-function stackOf({ dicom }) {
-  const key = `${collectionName()}/${dicom.series}`;
-  if (!stacks.has(key)) {
-    const loading = seriesImages(collectionName(), dicom).then((items) => items.map(({ image_id }) => image_id));
-    loading.catch(() => stacks.delete(key));
-    stacks.set(key, loading);
-  }
-  return stacks.get(key);
-}
-
-/** The slice of a drag: the whole width of a card goes through the whole series. */
-const sliceAt = (start, dragged, width, count) => Math.min(Math.max(start + Math.round((dragged / width) * (count - 1)), 0), count - 1);
+let scrubbed = null; // {hit, x, start, width, moved}
 
 function beginScrub(event) {
   const film = event.target.closest("[data-stack]");
@@ -143,12 +127,14 @@ async function scrub(event) {
   if (!scrubbed || (!scrubbed.moved && Math.abs(event.clientX - scrubbed.x) < LEAST_DRAG)) return;
   const current = scrubbed;
   current.moved = true;
-  const ids = await stackOf(current.hit).catch(() => []);
-  if (ids.length < 2 || scrubbed !== current) return;
+  const slices = await slicesOfSeries(collectionName(), current.hit.dicom).catch(() => []);
+  if (slices.length < 2 || scrubbed !== current) return;
   const shown = state.slices.get(current.hit.image_id)?.id ?? current.hit.image_id;
-  current.start ??= ids.indexOf(shown);
-  const index = sliceAt(current.start, event.clientX - current.x, current.width, ids.length);
-  const slice = { number: index + 1, count: ids.length, id: ids[index], address: imageAddress(collectionName(), ids[index], "/thumbnail") };
+  current.start ??= slices.findIndex(({ id }) => id === shown);
+  const steps = Math.round(((event.clientX - current.x) / current.width) * (slices.length - 1)); // the whole width goes through the whole series
+  const index = indexWithin(current.start + steps, slices.length);
+  const { id } = slices[index];
+  const slice = { number: index + 1, count: slices.length, id, address: imageAddress(collectionName(), id, "/thumbnail") };
   if (slice.id !== shown) update({ slices: new Map(state.slices).set(current.hit.image_id, slice) });
 }
 

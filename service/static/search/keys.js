@@ -77,8 +77,8 @@ const KEYS = () => [
 
 function showHelp() {
   const rows = [...KEYS(), ...callParts("keyWords").flat()];
-  const body = html`<dl>${rows.map(([keys, words]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${words}</dd></div>`)}</dl>
-    <label class="check" for="single-keys"><input type="checkbox" id="single-keys" ?checked=${remembered(CHOICE) !== "off"} @change=${({ target }) => remember(CHOICE, target.checked ? "on" : "off")} /> ${tr("Use single keys as shortcuts")}</label>`;
+  const body = html`<label class="check" for="single-keys"><input type="checkbox" id="single-keys" ?checked=${remembered(CHOICE) !== "off"} @change=${({ target }) => remember(CHOICE, target.checked ? "on" : "off")} /> ${tr("Use single keys as shortcuts")}</label>
+    <dl>${rows.map(([keys, words]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${words}</dd></div>`)}</dl>`;
   ask({ id: "help", title: tr("Keyboard shortcuts"), body, confirm: tr("Close"), cancel: "", act: () => {} });
 }
 

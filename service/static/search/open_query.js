@@ -3,6 +3,7 @@
 import { addressIn, fetchJson } from "../api.js";
 import { state, update } from "../page_state.js";
 import { Problem } from "../problems.js";
+import { byId } from "../theme.js";
 import { tr } from "../translate.js";
 import { changeCollection, collectionName, openAddress, showError, startSearch } from "./run.js";
 import { kindOf, writeAddress } from "./search_fields.js";
@@ -38,7 +39,6 @@ function droppedFiles(transfer) {
 
 let reading = 0; // the latest choice of files; earlier ones that are still read do not matter
 
-/** Search with files of the user, or say why not. */
 async function openFiles(promised) {
   const number = ++reading;
   try {
@@ -86,13 +86,8 @@ export async function openText(typed) {
   startSearch({ text });
 }
 
-/** {image, collection} of a dragged link or card of this page; else the text that was dragged. */
-function draggedText(transfer) {
-  return (transfer.getData("text/uri-list") || transfer.getData("text/plain")).split("\n")[0].trim();
-}
-
 function dropped({ dataTransfer }) {
-  const text = draggedText(dataTransfer);
+  const text = (dataTransfer.getData("text/uri-list") || dataTransfer.getData("text/plain")).split("\n")[0].trim();
   const isOfService = ["image", "page", "other"].includes(kindOf(text, location.origin).kind);
   if (isOfService) return openText(text); // a picture dragged from the page also carries its file
   if (dataTransfer.files.length) return openFiles(droppedFiles(dataTransfer));
@@ -101,24 +96,20 @@ function dropped({ dataTransfer }) {
 
 const isField = (target) => target.closest?.("input:not([type=checkbox], [type=radio], [type=range]), textarea");
 
-/** Connect the box, the choice of files, dropping and pasting. */
 export function install() {
-  const box = document.getElementById("box");
-  const file = document.getElementById("file");
-  document.getElementById("ask").addEventListener("submit", (event) => {
+  const [box, file, folder] = ["box", "file", "folder"].map(byId);
+  byId("ask").addEventListener("submit", (event) => {
     event.preventDefault();
     openText(box.value);
   });
-  document.getElementById("choose").addEventListener("click", () => file.click());
-  const folder = document.getElementById("folder");
-  document.getElementById("choose-folder").addEventListener("click", () => folder.click());
-  for (const input of [file, folder]) {
+  for (const [button, input] of [["choose", file], ["choose-folder", folder]]) {
+    byId(button).addEventListener("click", () => input.click());
     input.addEventListener("change", () => {
       openFiles([...input.files]);
       input.value = ""; // so that choosing the same file again is a change
     });
   }
-  document.getElementById("collections")?.addEventListener("click", (event) => {
+  byId("collections")?.addEventListener("click", (event) => {
     const link = event.target.closest("[data-collection]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();

@@ -1,11 +1,10 @@
 // The viewer of the query: what it shows, what the user does in it; and the reading view, the query and results beside each other.
 
-import { record } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
 import { callParts, state, update } from "../page_state.js";
 import { tr } from "../translate.js";
+import { html, nothing, ref } from "../vendor/lit.js";
 import { EIGHT_BIT } from "../viewer/levels.js";
-import { seriesOf } from "../viewer/picture_source.js";
 import { regionParts } from "../viewer/place.js";
 import { openReading, resultOf } from "../viewer/reading.js";
 import { changePart, collectionName, mark, shownHits, startSearch } from "./run.js";
@@ -25,7 +24,7 @@ async function noteKind(file) {
 /** The query as the source of a viewer; null for words and whole series. */
 function sourceOf({ image, file, frame, slices, slice, places, files, series, window }) {
   const collection = collectionName();
-  if (image) return { kind: "image", collection, id: image, window };
+  if (image) return { kind: "image", collection, id: image, series: true, window };
   if (!file || series) return null;
   if (slices) return { kind: "stack", collection, slices: slices.map((each, index) => ({ file: each, ...places?.[index] })), index: slice, window };
   if (files) return { kind: "stack", collection, slices: files.map((each) => ({ file: each })), index: files.indexOf(file), word: tr("Example") };
@@ -38,30 +37,14 @@ const shownKey = (query) => query.slices ?? query.files ?? query.file ?? query.i
 let last = { key: null, source: null };
 
 /** The source of the viewer for a state: {source, waits}; waits: its picture comes with the answer. */
-export function viewerSource({ query, answer, shownQuery, busy }) {
+function viewerSource({ query, answer, shownQuery, busy }) {
   const { file } = query;
   if (file && !shown.has(file)) noteKind(file);
   const answered = Boolean(answer) && shownQuery === query;
   const waits = Boolean(file) && !shown.get(file) && !answered && Boolean(busy) && last.key !== shownKey(query);
   if (waits) return { source: null, waits };
-  if (last.key !== shownKey(query)) {
-    last = { key: shownKey(query), source: sourceOf(query) };
-    if (query.image) loadStack(query.image, last);
-  }
+  if (last.key !== shownKey(query)) last = { key: shownKey(query), source: sourceOf(query) };
   return { source: last.source, waits: false };
-}
-
-/** Make the series of an image of the collection the stack of the viewer. */
-async function loadStack(id, wanted) {
-  try {
-    const image = { collection: collectionName(), id };
-    const source = await seriesOf(image, await record(image));
-    if (!source || last !== wanted) return;
-    wanted.source = source;
-    update({});
-  } catch {
-    // without them it is one picture
-  }
 }
 
 function searchSlice(event) {
@@ -98,9 +81,8 @@ const showRegion = (viewer) => (viewer.region = regionParts(state.query ?? {}, v
 let synced = {}; // {viewer, query} whose region and window were shown last
 
 /** Show a source in the viewer that is drawn; only another one, since a viewer goes to the slice of what it is given. */
-export function showSource(viewer, source) {
+function showSource(viewer, source) {
   if (!viewer) return;
-  connect(viewer);
   if (viewer.source !== source) viewer.source = source;
   const { query } = state;
   if (synced.viewer === viewer && synced.query === query) return;
@@ -110,21 +92,19 @@ export function showSource(viewer, source) {
   if (String(query.window ?? null) !== String(before ?? null)) viewer.changeWindow(query.window ?? null);
 }
 
-function connect(viewer) {
-  if (viewer.dataset.connected) return;
-  viewer.dataset.connected = "yes";
-  viewer.addEventListener("cbir-slice", searchSlice);
-  viewer.addEventListener("cbir-region", searchRegion);
-  viewer.addEventListener("cbir-window", noteWindow);
-  viewer.addEventListener("cbir-ready", () => showRegion(viewer));
+/** The picture of the query for a state. */
+export function queryPicture(now) {
+  const { query, busy, facts } = now;
+  const { source, waits } = viewerSource(now);
+  return html`<cbir-viewer tools=${query.files || facts.of_series ? "window zoom measure" : "window zoom measure region"} label=${tr("The query image")} @cbir-slice=${searchSlice} @cbir-region=${searchRegion}
+      @cbir-window=${noteWindow} @cbir-ready=${({ target }) => showRegion(target)} ${ref((viewer) => showSource(viewer, source))}></cbir-viewer>
+    ${waits ? html`<span class="waits"><span>${busy ? tr("Reading the picture …") : ""}</span></span>` : nothing}`;
 }
 
-/** The viewer of the query, null without one. */
 export const queryViewer = () => document.querySelector("#side cbir-viewer");
 
 const KINDS = { relevant: 1, irrelevant: -1 };
 
-/** The query in words. */
 export const captionOf = ({ text, image }) => text ?? (image ? tr("Image {name} of the collection", { name: image.slice(0, 8) }) : tr("Your image"));
 
 /** Compare results with the query: those of the page, or others; from one of them, or from the first. */

@@ -1,9 +1,10 @@
 // Running searches: with a new query, with judgements, or again after a change of the settings.
 
-import { request } from "../api.js";
+import { request, withFields } from "../api.js";
 import { callParts, state, update } from "../page_state.js";
 import { Problem, withFileNames } from "../problems.js";
 import { asText, judged, parse, without } from "../rounds.js";
+import { byId } from "../theme.js";
 import { tr } from "../translate.js";
 import { addressFields, defaultSettings, queryOf, readAddress, searchedMarks, searchFields, settingsOf, writeAddress } from "./search_fields.js";
 import { sendSearch } from "./send_search.js";
@@ -40,7 +41,6 @@ function restart() {
   return running.signal;
 }
 
-/** The name of the collection for addresses of the API. */
 export const collectionName = () => state.facts.collection;
 
 /** The address of the page for a query: that of now, another one, or none. */
@@ -86,7 +86,6 @@ export function startAgain() {
   history.pushState({}, "", addressOf(null));
 }
 
-/** Change settings and search again. */
 export function changeSettings(changes) {
   update({ settings: { ...state.settings, ...changes } });
   history.replaceState(history.state, "", addressOf(state.query));
@@ -112,7 +111,6 @@ export function refine() {
   searchRound(state.marks.size ? [...state.rounds, asText(state.marks)] : []);
 }
 
-/** Search again without the judgements of one round, as a new history entry. */
 export function undoRound(index) {
   searchRound(without(state.rounds, index));
 }
@@ -164,7 +162,6 @@ export async function run() {
   }
 }
 
-/** Say what went wrong, beside the results. */
 export function showError(error) {
   const { title = tr("Something went wrong on this page"), temporary } = error;
   if (!error.title) console.error(error);
@@ -172,7 +169,6 @@ export function showError(error) {
   update({ busy: null, problem: { title, message, again: temporary && (() => (state.query ? run() : location.reload())) } });
 }
 
-/** Show more of the group of a result. */
 export async function showMore(hit) {
   const shown = state.members.get(hit.image_id);
   const whole = { ...hit, members: shown?.members ?? [], group: shown?.group ?? hit.group };
@@ -199,8 +195,11 @@ export function shownHits({ answer, settings, members, facts }, list = settings.
 async function factsFor(collection) {
   const signal = restart();
   try {
-    const facts = await loadFacts(collection, signal);
-    return signal.aborted ? null : facts;
+    const html = await (await request(withFields("/", { collection }), { signal })).text();
+    const page = new DOMParser().parseFromString(html, "text/html");
+    for (const id of ["pages", "more-pages", "collections"]) byId(id)?.replaceChildren(...page.getElementById(id).childNodes);
+    document.querySelector("#collection span").textContent = collection;
+    return factsOf(page);
   } catch (error) {
     if (!signal.aborted) showError(error);
     return null;
@@ -219,18 +218,8 @@ export async function changeCollection(name) {
   run();
 }
 
-async function loadFacts(collection, signal) {
-  const html = await (await request(`/?${new URLSearchParams({ collection })}`, { signal })).text();
-  const page = new DOMParser().parseFromString(html, "text/html");
-  for (const id of ["pages", "more-pages", "collections"]) document.getElementById(id)?.replaceChildren(...page.getElementById(id).childNodes);
-  document.querySelector("#collection span").textContent = collection;
-  return factsOf(page);
-}
-
 /** What the service says of the collection of a page. */
-export function factsOf(page) {
-  return { ...JSON.parse(page.getElementById("search").dataset.facts), several: Boolean(page.getElementById("collections")) };
-}
+export const factsOf = (page) => ({ ...JSON.parse(page.getElementById("search").dataset.facts), several: Boolean(page.getElementById("collections")) });
 
 /** The collection of addresses that name none. */
 const usualCollection = () => document.querySelector("#collections [data-collection]")?.dataset.collection ?? collectionName();

@@ -97,16 +97,6 @@ subscribe((now) => {
   if (now.answer && now.painted !== now.answer) requestAnimationFrame(() => requestAnimationFrame(() => update({ painted: now.answer })));
 });
 
-function installMenu() {
-  byId("expert").checked = state.expert;
-  byId("expert").addEventListener("change", ({ target }) => {
-    remember("expert", target.checked ? "yes" : "no");
-    update({ expert: target.checked });
-  });
-  byId("keep").checked = isKeeping();
-  byId("keep").addEventListener("change", ({ target }) => chooseKeeping(target.checked));
-}
-
 async function start() {
   await Promise.all(callParts("open"));
   const words = new URLSearchParams(location.search).get("q");
@@ -117,7 +107,13 @@ async function start() {
   else if (kept?.query && String(kept.query.image) === String(state.query?.image)) update({ marks: kept.marks });
 }
 
-installMenu();
+byId("expert").checked = state.expert;
+byId("expert").addEventListener("change", ({ target }) => {
+  remember("expert", target.checked ? "yes" : "no");
+  update({ expert: target.checked });
+});
+byId("keep").checked = isKeeping();
+byId("keep").addEventListener("change", ({ target }) => chooseKeeping(target.checked));
 openQuery.install();
 keys.install();
 installScrubbing(byId("found"));

@@ -1,15 +1,14 @@
 // What a search asks for, from the state of the page: the fields of the API, and the address of the page, which makes searches with
-// collection images shareable; and what a text in the box, or one that is pasted or dropped, stands for. Without the document.
+// collection images shareable; and what a text in the box, or one that is pasted or dropped, stands for.
 
+import { withFields } from "../api.js";
 import { parse } from "../rounds.js";
 
 const MAX_IN_ADDRESS = 40; // judgements; more make the address too long, and stay in the history entry
 export const ALL_IMAGES = "image"; // in place of a grouping
 
 /** The settings of a search as they are without a choice of the user. */
-export function defaultSettings({ k, rerank }) {
-  return { k, rerank, parameters: {}, where: [], group: "patient", ownStudy: false, anywhere: false, view: "after" };
-}
+export const defaultSettings = ({ k, rerank }) => ({ k, rerank, parameters: {}, where: [], group: "patient", ownStudy: false, anywhere: false, view: "after" });
 
 /** Judgements of a text of rounds.js in the form of the API. */
 export const judgements = (text) => [...parse(text)].map(([image_id, relevance]) => ({ image_id, relevance }));
@@ -41,8 +40,6 @@ export function searchFields(state, extra = {}) {
   return fields;
 }
 
-const written = (parameters) => Object.entries(parameters).map(([name, value]) => `${name}=${value}`).join(";");
-
 /** The parameters of the page's address for a query, as writeAddress has them; defaults are left out. */
 export function addressFields({ facts, settings, rounds }, query) {
   const usual = defaultSettings(facts);
@@ -54,7 +51,7 @@ export function addressFields({ facts, settings, rounds }, query) {
     region: query?.image ? query.region?.join(",") : "",
     anywhere: settings.anywhere ? "1" : "",
     rerank: other("rerank"),
-    parameters: written(settings.parameters),
+    parameters: Object.entries(settings.parameters).map(([name, value]) => `${name}=${value}`).join(";"),
     k: other("k"),
     where: settings.where.join(";"),
     group_by: other("group"),
@@ -82,22 +79,13 @@ export function settingsOf(params, facts) {
 }
 
 /** The query that an address names: {image, region}, else null. */
-export function queryOf({ image, region }) {
-  return image ? { image, ...(region && { region: region.split(",").map(Number) }) } : null;
-}
+export const queryOf = ({ image, region }) => (image ? { image, ...(region && { region: region.split(",").map(Number) }) } : null);
 
 const ADDRESS_PARAMS = ["collection", "image", "region", "anywhere", "rerank", "parameters", "k", "where", "group_by", "own", "said", "view"];
 
-const withValue = (pairs) => pairs.filter(([name, value]) => ADDRESS_PARAMS.includes(name) && value);
+export const readAddress = () => Object.fromEntries([...new URLSearchParams(location.search)].filter(([name, value]) => ADDRESS_PARAMS.includes(name) && value));
 
-/** Read the search from the current address; absent parameters are missing. */
-export const readAddress = () => Object.fromEntries(withValue([...new URLSearchParams(location.search)]));
-
-/** Build the address of a search, relative to the page. */
-export function writeAddress(params) {
-  const text = new URLSearchParams(withValue(ADDRESS_PARAMS.map((name) => [name, params[name]]))).toString();
-  return text ? `?${text}` : location.pathname;
-}
+export const writeAddress = (params) => withFields("", Object.fromEntries(ADDRESS_PARAMS.map((name) => [name, params[name]]))) || location.pathname;
 
 const ID = /^[0-9a-f]{8,64}$|^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const UID = /^\d+(\.\d+){3,}$/;
@@ -119,7 +107,7 @@ export function kindOf(text, here) {
     const image = /^\/v1\/(?:collections\/([^/]+)\/)?images\/([^/]+)/.exec(link.pathname);
     if (image) return { kind: "image", collection: image[1] ? decoded(image[1]) : (link.searchParams.get("collection") ?? ""), id: decoded(image[2]) };
     const params = Object.fromEntries(link.searchParams);
-    return link.pathname === "/" && queryOf(params) ? { kind: "page", params, search: link.search } : { kind: "other", address: link.href };
+    return link.pathname === "/" && queryOf(params) ? { kind: "page", params } : { kind: "other", address: link.href };
   }
   if (ID.test(text)) return { kind: "image", collection: "", id: text.toLowerCase() };
   if (UID.test(text)) return { kind: "uid", uid: text };

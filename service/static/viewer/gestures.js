@@ -75,10 +75,7 @@ export function installGestures(viewer) {
     return isFinger && viewer.scale === 1 && viewer.count > 1 ? swipe() : pan();
   }
 
-  function pan() {
-    const move = (event, before, after) => viewer.moveBy((after.x - before.x) / viewer.pane.width, (after.y - before.y) / viewer.pane.height);
-    return { move };
-  }
+  const pan = () => ({ move: (event, before, after) => viewer.moveBy((after.x - before.x) / viewer.pane.width, (after.y - before.y) / viewer.pane.height) });
 
   function pinch() {
     const move = (event, before, after) => {

@@ -9,7 +9,6 @@ export function stepsOf(key, count) {
   return { ArrowUp: -1, ArrowDown: 1, PageUp: -page, PageDown: page, Home: -count, End: count }[key] ?? 0;
 }
 
-/** The index in a list of `count` that is nearest to one. */
 export const indexWithin = (index, count) => clamp(index, 0, count - 1);
 
 const AHEAD = [1, -1, 2, -2, 3, -3]; // steps from the slice that is shown
@@ -20,9 +19,6 @@ export function slicesAhead(slices, index) {
   return AHEAD.map((step) => slices[index + step]).filter((slice) => slice && !(file && slice.file === file));
 }
 
-/** True for a number, which a place may be without. */
-const isKnown = (value) => typeof value === "number" && Number.isFinite(value);
-
 /** How two stacks {slices, index, anchor} are linked: "mm" by positions, "fraction" by parts of their lengths, null for none. */
 export function linkOf(from, to) {
   if (from.slices.length < 2 || to.slices.length < 2) return null;
@@ -30,9 +26,7 @@ export function linkOf(from, to) {
 }
 
 /** Whether a slice has a place along the same normal as another. */
-function isOf(slice, other) {
-  return isKnown(slice.position_mm) && isKnown(other.position_mm) && (slice.stack ?? 0) === (other.stack ?? 0);
-}
+const isOf = (slice, other) => Number.isFinite(slice.position_mm) && Number.isFinite(other.position_mm) && (slice.stack ?? 0) === (other.stack ?? 0);
 
 /**
  * The index of `to` that belongs to that of `from`: as far from its anchor, the slice that both were linked at. Other patients
@@ -76,11 +70,8 @@ export function othersOf(viewer, what) {
 }
 
 /** How the slices of a viewer are linked: "mm", "fraction" where one of the others has no positions, null without others. */
-export function linkedBy(viewer) {
-  return othersOf(viewer, "slices").map((each) => linkOf(viewer, each)).filter(Boolean).sort().at(0) ?? null;
-}
+export const linkedBy = (viewer) => othersOf(viewer, "slices").map((each) => linkOf(viewer, each)).filter(Boolean).sort().at(0) ?? null;
 
-/** Link the viewers of a group at the slices that they show now. */
 export function linkHere(viewer) {
   for (const each of new Set([viewer, ...(groups.get(viewer.linked) ?? [])])) {
     each.anchor = each.index;

@@ -28,10 +28,5 @@ export function openPictures(views, position = 0) {
   };
   go(0);
   place.firstElementChild.showModal();
-  return new Promise((resolve) => {
-    place.firstElementChild.addEventListener("close", () => {
-      place.remove();
-      resolve();
-    });
-  });
+  return new Promise((resolve) => place.firstElementChild.addEventListener("close", resolve)).then(() => place.remove());
 }

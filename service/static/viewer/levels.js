@@ -73,8 +73,6 @@ export function dragged([center, width], right, down, [least, greatest]) {
   return [center + down * step, Math.max(width + right * step, narrowest)];
 }
 
-const EIGHT_BIT_TABLE = { type: "uint8", slope: 1, intercept: 0, inverted: false };
-
 export class Film {
   #painted = {}; // {picture, key} that the sheet holds
   #sheet = document.createElement("canvas"); // the pixels of the picture in its window
@@ -89,7 +87,6 @@ export class Film {
     this.#sheet.width = this.#sheet.height = 0;
   }
 
-  /** Draw the picture of a viewer, or black without one. */
   draw(viewer) {
     const { pane, picture, overlay } = viewer;
     const ratio = devicePixelRatio;
@@ -129,13 +126,12 @@ export class Film {
     if (isGrey) {
       const table = levelTable({ ...picture, inverted: picture.inverted !== inverted }, windowOf);
       paintGrey(source, picture.type, table, new Uint32Array(pixels.data.buffer));
-    } else paintColours(source, picture.stored ? 3 : 4, levelTable({ ...EIGHT_BIT_TABLE, inverted }, windowOf), pixels.data);
+    } else paintColours(source, picture.stored ? 3 : 4, levelTable({ type: "uint8", slope: 1, intercept: 0, inverted }, windowOf), pixels.data);
     context.putImageData(pixels, 0, 0);
     return this.#sheet;
   }
 }
 
-/** The RGBA bytes of a bitmap. */
 function bytesOf(bitmap, { width, height }) {
   const context = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
   context.drawImage(bitmap, 0, 0);

@@ -1,6 +1,6 @@
 // Pictures for viewers, of files and of images of the service, kept while they may be shown again.
 
-import { formBody, imageAddress, request, seriesImages } from "../api.js";
+import { formBody, imageAddress, record, request, seriesImages, withFields } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
 import { Problem } from "../problems.js";
 import { EIGHT_BIT } from "./levels.js";
@@ -56,16 +56,10 @@ function forgetOldest() {
   }
 }
 
-function addressOf({ id, collection, address }, fields, part = "/picture") {
-  if (!address) return imageAddress(collection, id, part, fields);
-  const query = new URLSearchParams(fields).toString();
-  return query ? `${address}${address.includes("?") ? "&" : "?"}${query}` : address;
-}
-
 /** Ask for the rendering or the values of a slice. */
-function ask(slice, fields) {
-  if (!slice.file) return request(addressOf(slice, fields), {});
-  return request("/v1/render", formBody({ file: slice.file, frame: slice.frame }, fields));
+function ask({ file, frame, id, collection, address }, fields) {
+  if (file) return request("/v1/render", formBody({ file, frame }, fields));
+  return request(address ? withFields(address, fields) : imageAddress(collection, id, "/picture", fields), {});
 }
 
 /** A picture without values: {size, body, factor, spacing, modality, unit, frames, windowing, rendered, bitmap}. */
@@ -114,17 +108,12 @@ async function values(slice) {
   return withCurve(slice, pictureOf(JSON.parse(facts), await response.arrayBuffer()));
 }
 
-const withoutValues = (error) => {
-  if (WITHOUT_VALUES.includes(error.status)) return null;
-  throw error;
-};
-
 /**
  * Load the values of a slice; null if it has none. Where it may show something sooner, wait for `picture` below.
  * A slice of a file that the browser cannot show, and one whose `valued` is true, has no need of another request.
  */
 export function loadValues(slice) {
-  return keep(`${keyOf(slice)}values`, () => values(slice)).catch(withoutValues);
+  return keep(`${keyOf(slice)}values`, () => values(slice)).catch((error) => (WITHOUT_VALUES.includes(error.status) ? null : Promise.reject(error)));
 }
 
 const fileInBrowser = async ({ file }) => ((await isShownByBrowser(file)) ? fromBlob(file).catch(() => null) : null);
@@ -145,15 +134,27 @@ export function keepValues(slice, { facts, data }) {
   keep(`${keyOf(slice)}values`, () => withCurve(slice, pictureOf(facts, bytes.buffer)));
 }
 
-/** The slice of an image of the collection. */
 export const sliceOf = ({ image_id, card }) => ({ id: image_id, position_mm: card?.slice?.position_mm, stack: card?.slice?.stack });
 
-/** The stack of the series of an image of the collection, as a source; null if it is alone. */
-export async function seriesOf({ collection, id }, { study, series }, signal) {
+const stacks = new Map(); // promises of slices by collection and series
+
+/** The slices of a series of a collection in their order, which are loaded once. */
+export function slicesOfSeries(collection, { study, series }) {
+  const key = `${collection}/${series}`;
+  if (!stacks.has(key)) {
+    stacks.set(key, seriesImages(collection, { study, series }).then((hits) => hits.map((hit) => ({ collection, ...sliceOf(hit) }))));
+    stacks.get(key).catch(() => stacks.delete(key));
+  }
+  return stacks.get(key);
+}
+
+/** The {slices, index} of the series of an image of a collection; null if it is alone. */
+export async function seriesOf({ collection, id }) {
+  const { study, series } = await record({ collection, id });
   if (!series) return null;
-  const slices = (await seriesImages(collection, { study, series }, signal)).map(sliceOf);
+  const slices = await slicesOfSeries(collection, { study, series });
   const index = slices.findIndex((slice) => slice.id === id);
-  return slices.length > 1 && index >= 0 ? { kind: "stack", collection, slices, index } : null;
+  return slices.length > 1 && index >= 0 ? { slices, index } : null;
 }
 
 /** {size, windowing, frames, spacing, modality} of the headers of a picture; null, 1 and "" where they do not say. */

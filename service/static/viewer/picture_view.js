@@ -63,7 +63,6 @@ export class PictureView extends HTMLElement {
     return this.place.scale;
   }
 
-  /** The shapes measured in the picture that is shown. */
   get shapes() {
     return (this.slice && measures.get(keyOf(this.slice))) ?? [];
   }

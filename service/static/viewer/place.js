@@ -19,9 +19,7 @@ export function layoutOf(size, pane, place = FITTED, { flipped = false, aspect =
 }
 
 /** The point [x, y] of the pane at a point of the picture. */
-export function toPane({ left, top, sx, sy, width, flipped }, [x, y]) {
-  return [left + (flipped ? width - x : x) * sx, top + y * sy];
-}
+export const toPane = ({ left, top, sx, sy, width, flipped }, [x, y]) => [left + (flipped ? width - x : x) * sx, top + y * sy];
 
 /** The point of the picture at a point [x, y] of the pane. */
 export function toPicture({ left, top, sx, sy, width, flipped }, [x, y]) {
@@ -42,15 +40,10 @@ export function zoomed(place, factor, [x, y] = [0, 0], least = 1) {
   return within({ scale, x: x - (x - place.x) * change, y: y - (y - place.y) * change });
 }
 
-/** The place moved by parts of the pane. */
-export function moved(place, right, down) {
-  return within({ ...place, x: place.x + right, y: place.y + down });
-}
+export const moved = (place, right, down) => within({ ...place, x: place.x + right, y: place.y + down });
 
 /** The scale at which a pixel of the picture is one of the screen. */
-export function actualScale(size, pane, ratio, aspect = 1) {
-  return 1 / (layoutOf(size, pane, FITTED, { aspect }).sx * ratio);
-}
+export const actualScale = (size, pane, ratio, aspect = 1) => 1 / (layoutOf(size, pane, FITTED, { aspect }).sx * ratio);
 
 /** The region of a query in parts of its picture of a size {width, height}, null without one. */
 export function regionParts({ region } = {}, { width, height } = {}) {

@@ -4,18 +4,16 @@
 import { record } from "../api.js";
 import { factsOf, titleOf } from "../card.js";
 import { callParts } from "../page_state.js";
-import { Problem } from "../problems.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, live, nothing, render } from "../vendor/lit.js";
-import { loadPicture, seriesOf } from "./picture_source.js";
+import { loadPicture } from "./picture_source.js";
 import "./viewer.js";
 
 const TITLES = { image_id: tr("Image"), format: tr("Format"), frame: tr("Frame"), study: tr("Study"), series: tr("Series"), instance: tr("Instance"), patient_key: tr("Patient (key)") };
 
 const pair = (name, value) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
 
-/** The labels and facts of a record. */
 function metadataOf(record) {
   const { labels, links, width, height, burned_in: hasText } = record;
   return html`${Object.entries(labels).map(([key, value]) => pair(key, value))}
@@ -23,12 +21,6 @@ function metadataOf(record) {
     ${pair(tr("Size"), `${width} × ${height}`)}
     ${links.viewer ? pair(tr("Viewer"), html`<a href=${links.viewer} target="_blank" rel="noopener noreferrer">${tr("Open the study")}</a>`) : nothing}
     ${hasText ? pair(tr("Burned-in annotation"), tr("yes, according to the header")) : nothing}`;
-}
-
-/** Why there is no record. */
-function metadataFailed(error) {
-  if (!(error instanceof Problem)) throw error;
-  return pair(error.title, error.message);
 }
 
 const STORAGE_KEY = "reading-results";
@@ -44,7 +36,7 @@ class ReadingView {
   #waiting = false;
 
   open({ query, results, index, actions = {} }) {
-    Object.assign(this, { query, results, actions, position: index, reported: null, metadata: null, flipped: false, sources: new Map() });
+    Object.assign(this, { query, results, actions, position: index, reported: null, metadata: null, flipped: false });
     render(this.template(), this.place);
     this.dialog.showModal();
     this.show();
@@ -71,26 +63,6 @@ class ReadingView {
 
   /** The image of a result that a viewer shows: a slice of its series, or the result itself. */
   imageOf = ({ result, viewer }) => viewer.slice?.id ?? result.id;
-
-  /** The source of a viewer: a picture, and all slices of its series once they are known. */
-  sourceOf(key, source) {
-    if (!this.sources.has(key)) {
-      this.sources.set(key, source);
-      if (source?.kind === "image") this.#loadSeries(key, source, this.sources);
-    }
-    return this.sources.get(key);
-  }
-
-  async #loadSeries(key, source, sources) {
-    try {
-      const stack = await seriesOf(source, await record(source));
-      if (!stack) return;
-      sources.set(key, stack);
-      this.draw();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error; // else it stays one picture
-    }
-  }
 
   /** Draw, and tell those who follow what is shown. */
   show() {
@@ -131,7 +103,7 @@ class ReadingView {
         <button class="button small" type="button" title="I" aria-expanded=${String(Boolean(metadata))} @click=${() => this.toggleMetadata()}>${tr("Metadata")}</button>
         <button class="button small reading-leave" type="button" title="Esc" @click=${() => this.dialog.close()}>${tr("Close")}</button></header>
       <div class="reading-panes" data-count=${count}>
-        ${this.pane({ source: query.source && this.sourceOf("query", query.source), label: tr("The query"), marked: query.region, caption: html`<span class="reading-words"><strong>${tr("Query")}</strong> ${query.caption}</span>` })}
+        ${this.pane({ source: query.source, label: tr("The query"), marked: query.region, caption: html`<span class="reading-words"><strong>${tr("Query")}</strong> ${query.caption}</span>` })}
         ${Array.from({ length: count }, (_, index) => this.resultPane(results[position + index]))}</div>
       <p class="reading-link" role="status">${(this.follows.slices && LINKS[this.viewers[0]?.linkedBy]) || nothing}</p>
       <div class="reading-extras">${callParts("readingExtras", this)}</div>
@@ -146,10 +118,10 @@ class ReadingView {
 
   resultPane(result) {
     if (!result) return this.pane({});
-    const { id, collection, rank, title, facts: about, pacs, match } = result;
+    const { id, source, rank, title, facts: about, pacs, match } = result;
     const mark = ([kind, sign, name]) => html`<button class="button small" type="button" title=${name} aria-label=${`${name}: ${title}`} data-mark=${kind} aria-pressed=${String(this.actions.markOf(id) === kind)} @click=${() => this.mark(result, kind)}>${sign}</button>`;
     return this.pane({
-      source: this.sourceOf(id, { kind: "image", collection, id }),
+      source,
       label: tr("Result at rank {rank}, {title}", { rank, title }),
       marked: match,
       flipped: this.flipped,
@@ -205,7 +177,7 @@ class ReadingView {
   async loadMetadata() {
     const result = this.results[this.position];
     this.actions.told?.(result);
-    const lines = await record(result).then(metadataOf, metadataFailed);
+    const lines = await record(result).then(metadataOf, ({ title = "", message }) => pair(title, message));
     if (!this.metadata || this.results[this.position] !== result) return;
     this.metadata = lines;
     this.draw();
@@ -243,13 +215,13 @@ class ReadingView {
 }
 
 /** A hit of the API as a result of the view. */
-export const resultOf = (hit, collection) => ({ id: hit.image_id, collection, rank: hit.rank, title: titleOf(hit), facts: factsOf(hit).join(" · "), pacs: hit.links.viewer ?? null, match: hit.match, hit });
+export const resultOf = (hit, collection) => ({ id: hit.image_id, collection, source: { kind: "image", collection, id: hit.image_id, series: true }, rank: hit.rank, title: titleOf(hit), facts: factsOf(hit).join(" · "), pacs: hit.links.viewer ?? null, match: hit.match, hit });
 
 let view = null;
 
 /**
  * Open the reading view. query: {source, caption, region}, source as of <cbir-viewer>, null for words; region: in parts of its picture.
- * results: [{id, collection, rank, title, facts, pacs, match}], pacs: address of the image in the archive's viewer, or null. index: of the result that is shown.
+ * results: [{id, collection, source, rank, title, facts, pacs, match}], pacs: address of the image in the archive's viewer, or null. index: of the result that is shown.
  * actions: mark(id, kind), markOf(id) "relevant", "irrelevant" or null, search(id), shown(result), told(result): its metadata are, closed(result).
  */
 export function openReading(options) {

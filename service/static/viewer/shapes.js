@@ -6,16 +6,8 @@ import { valuesOf } from "./levels.js";
 import { clamp, toPane } from "./place.js";
 import { live, nothing, render, svg } from "../vendor/lit.js";
 
-/** The length of a line {a, b} between two points of a picture: {pixels, mm}, mm null without a spacing {rows, columns}. */
-function lengthOf({ a, b }, spacing) {
-  const [right, down] = [b[0] - a[0], b[1] - a[1]];
-  return { pixels: Math.hypot(right, down), mm: spacing ? Math.hypot(right * spacing.columns, down * spacing.rows) : null };
-}
-
 /** The middle and half axes of the ellipse in the rectangle with corners a and b. */
-function axesOf({ a, b }) {
-  return { x: (a[0] + b[0]) / 2, y: (a[1] + b[1]) / 2, rx: Math.abs(b[0] - a[0]) / 2, ry: Math.abs(b[1] - a[1]) / 2 };
-}
+const axesOf = ({ a, b }) => ({ x: (a[0] + b[0]) / 2, y: (a[1] + b[1]) / 2, rx: Math.abs(b[0] - a[0]) / 2, ry: Math.abs(b[1] - a[1]) / 2 });
 
 /**
  * {count, mean, deviation, least, most} of the values whose pixels have their middle in an ellipse; null if there is none.
@@ -43,10 +35,10 @@ export function valuesIn(shape, values, factor = 1) {
   return { count, mean: shift + mean, deviation: Math.sqrt(Math.max(squares / count - mean * mean, 0)), least, most };
 }
 
-/** A length in words, in mm where it is known. */
-export function lengthText(shape, spacing) {
-  const { pixels, mm } = lengthOf(shape, spacing);
-  return mm === null ? `${Math.round(pixels)} px` : `${fixed(mm, 1)} mm`;
+/** The length of a line {a, b} between two points of a picture, in mm where its spacing {rows, columns} is known. */
+export function lengthText({ a, b }, spacing) {
+  const [right, down] = [b[0] - a[0], b[1] - a[1]];
+  return spacing ? `${fixed(Math.hypot(right * spacing.columns, down * spacing.rows), 1)} mm` : `${Math.round(Math.hypot(right, down))} px`;
 }
 
 /** Mean, deviation and area of an ellipse in words. picture: {spacing, unit, values, factor}. */
@@ -59,9 +51,6 @@ export function ellipseText(shape, { spacing, unit, values, factor }) {
   const digits = Math.abs(found.most - found.least) < 10 ? 2 : 1;
   return `${tr("mean {mean} ± {deviation}", { mean: fixed(found.mean, digits), deviation: fixed(found.deviation, digits) })}${unit && ` ${unit}`} · ${size}`;
 }
-
-/** What a shape {kind, a, b} measures in a picture. */
-const textOf = (shape, picture) => (shape.kind === "ellipse" ? ellipseText(shape, picture) : lengthText(shape, picture.spacing));
 
 /** A shape moved by a step in pixels, or with only its second point moved, within a picture of `size`. */
 export function shifted(shape, [right, down], size, onlyEnd = false) {
@@ -80,7 +69,8 @@ function shapeText(shape, picture) {
   const known = texts.get(shape);
   if (known?.picture === picture) return known.text;
   // What the service has rendered in a window has no values to measure.
-  const text = textOf(shape, { ...picture, values: picture.rendered ? null : valuesOf(picture) });
+  const values = picture.rendered ? null : valuesOf(picture);
+  const text = shape.kind === "ellipse" ? ellipseText(shape, { ...picture, values }) : lengthText(shape, picture.spacing);
   texts.set(shape, { picture, text });
   return text;
 }
@@ -108,7 +98,6 @@ function keepInside(text, pane) {
   if (y < 0) text.setAttribute("y", Number(text.getAttribute("y")) - y + 4);
 }
 
-/** Draw the shapes, the region and the frame of a viewer. */
 export function drawShapes(viewer) {
   const { drawing, picture, pane, region, marked, chosen } = viewer;
   const { layout, shapes } = picture ? viewer : { shapes: [] };

@@ -15,7 +15,6 @@ const SHAPES = [["length", tr("Length")], ["ellipse", tr("Ellipse")]];
 const button = (text, act, { title = nothing, name = nothing, pressed = nothing } = {}) =>
   html`<button type="button" title=${title} aria-label=${name} aria-pressed=${pressed} @click=${act}>${text}</button>`;
 
-/** The choices of each tool. */
 const ROWS = {
   window(viewer) {
     const change = (index) => ({ target: { valueAsNumber: value } }) => {

@@ -2,7 +2,7 @@
 //
 // PROPERTIES
 //   source     {kind: "file", file, frame?, collection?}; a file of many frames becomes a stack by itself
-//              {kind: "image", collection, id}            collection "" or absent: the default one
+//              {kind: "image", collection, id, series?}   collection "" or absent: the default one; series true: a stack, once the slices of its series are known
 //              {kind: "stack", collection?, slices: [{id | file | address, frame?, position_mm?, stack?, valued?}], index, word?}
 //              {kind: "address", address}                 a picture of another server, which takes ?window=CENTER,WIDTH
 //              each may have a window [center, width] to begin with. null: nothing. A source with the same pictures only moves to its index. position_mm: along the normal of the
@@ -26,17 +26,13 @@
 //   cbir-ready {picture}       a source's first picture is shown         cbir-failed {error}   nothing can be shown, which the viewer says
 //   cbir-slice {index, count, slice, byUser}   another slice is shown    cbir-window {window, picture}
 //   cbir-region {x, y, width, height} or null  by the user               cbir-zoom {scale}     cbir-link {linkedBy}
-// FUNCTIONS of picture_source.js
-//   seriesOf({collection, id}, record, signal)   the stack of an image's series as a source, or null
-//   keepValues({file, frame?}, query.pixels)     values that came with the answer to a search: the file is not sent again
-//   loadPicture(slice)                           loads ahead
 // The style is viewer.css. Measurements stay with their picture, also when another viewer shows it.
 
 import { Problem } from "../problems.js";
 import { tr } from "../translate.js";
 import * as groups from "./groups.js";
 import { indexWithin, slicesAhead } from "./groups.js";
-import { framesOf, keyOf, latest, loadPicture, loadValues, slicesOf } from "./picture_source.js";
+import { framesOf, keyOf, latest, loadPicture, loadValues, seriesOf, slicesOf } from "./picture_source.js";
 import { PictureView } from "./picture_view.js";
 
 export class CbirViewer extends PictureView {
@@ -67,9 +63,11 @@ export class CbirViewer extends PictureView {
 
   set source(source) {
     const { slices, index } = slicesOf(source);
-    const isSame = this.#source && source && slices.length === slicesOf(this.#source).slices.length && slices.every((slice, at) => keyOf(slice) === keyOf(slicesOf(this.#source).slices[at]));
+    const isLeft = source?.series && this.slice && keyOf(this.slice) !== keyOf(slices[0]); // for another slice of its series
+    const isSame = !isLeft && this.#source && source && slices.length === slicesOf(this.#source).slices.length && slices.every((slice, at) => keyOf(slice) === keyOf(slicesOf(this.#source).slices[at]));
     this.#source = source;
     if (isSame) return this.goTo(source.kind === "stack" ? index : this.index);
+    if (source?.series) this.#loadSeries(source, slices);
     if (this.picture && this.slice && slices[index] && keyOf(this.slice) === keyOf(slices[index])) return this.#widen(slices, index);
     Object.assign(this, { slices, index, start: index, shownIndex: -1, word: source?.word ?? tr("Slice") });
     this.empty(source?.window);
@@ -80,9 +78,14 @@ export class CbirViewer extends PictureView {
     if (slices.length) this.load();
   }
 
+  async #loadSeries(source, slices) {
+    const stack = await seriesOf(source).catch(() => null); // without it, it stays one picture
+    if (stack && this.slices === slices) this.#widen(stack.slices, stack.index);
+  }
+
   /** The picture that is shown is one of a stack, now that its slices are known: what the user has done to it stays. */
   #widen(slices, index) {
-    Object.assign(this, { slices, index, start: index, shownIndex: index, word: this.#source.word ?? tr("Slice") });
+    Object.assign(this, { slices, index, start: index, shownIndex: this.picture ? index : -1, word: this.#source.word ?? tr("Slice") });
     this.link();
     this.redraw();
     this.load();

@@ -9,7 +9,6 @@ let asked = false; // no address of the page turns it on: a link must not send a
 
 const sites = ({ facts }) => facts.parts.federation?.sites ?? [];
 
-/** Fields of a search that asks other hospitals too. */
 const searchFields = (now) => (asked && sites(now).length && !now.query.text ? { federated: true, rerank: "none", parameters: undefined } : {});
 
 function choose({ target }) {
@@ -22,7 +21,6 @@ function options(now) {
   return html`<label class="pill check" for="federated" title=${tr("Sends the vector of the image to: {sites}", { sites: sites(now).join(", ") })}><input type="checkbox" id="federated" .checked=${asked} @change=${choose} /> ${tr("Other hospitals")}</label>`;
 }
 
-/** What a site says, and why one did not answer, as a sentence. */
 function siteNote(report) {
   const site = report.name ?? tr("This hospital");
   if (report.problem) return tr("{site} gave no answer: {problem}", { site, problem: report.problem });
@@ -31,9 +29,7 @@ function siteNote(report) {
   return [`${share}, ${among}`, ...report.notes].join(". ");
 }
 
-function results({ answer }) {
-  return answer?.sites ? html`<ul class="notes" id="sites">${answer.sites.map((report) => html`<li>${siteNote(report)}</li>`)}</ul>` : nothing;
-}
+const results = ({ answer }) => (answer?.sites ? html`<ul class="notes" id="sites">${answer.sites.map((report) => html`<li>${siteNote(report)}</li>`)}</ul>` : nothing);
 
 const overCard = (hit) => (hit.site ? html`<span class="slice site">${hit.site}</span>` : nothing);
 

@@ -12,7 +12,6 @@ function include(now) {
   return columns(now).length && !query.text && !query.files && !(query.image && query.region) ? ["grade"] : [];
 }
 
-/** The line of a grade {grade_column, grade, low, high, coverage}. */
 function line({ grade_column: column, grade, low, high, coverage }) {
   const values = { low: fixed(low, 1), high: fixed(high, 1), percent: Math.round(coverage * 100) };
   return html`<p class="grade" id="grade" title=${tr("The interval contains the clinician's grade for {percent} % of images", values)}><b>${column} ${fixed(grade, 1)}</b> ${tr("({low} to {high})", values)}</p>`;

@@ -6,7 +6,6 @@ import { collectionName, shownHits } from "./search/run.js";
 import { tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
 
-/** The item of the menu; it leads to the query and the results that are shown. */
 function menu(now) {
   if (!now.answer?.results.length) return nothing;
   const hits = shownHits(now).map(({ image_id }) => image_id);

@@ -13,6 +13,7 @@ import { html, nothing } from "./vendor/lit.js";
 
 const MAX_ANSWERS = 200; // that a case keeps
 const MAX_ROUNDS = 50;
+const drafts = new WeakMap(); // {title, note} of queries, typed and not kept yet
 
 /** Judgements of the API as text of rounds.js; those without a direction are left out. */
 const judgementText = (list) =>
@@ -23,16 +24,11 @@ const judgementText = (list) =>
  * rounds, marks: as the history entry has them.
  */
 export function toContent({ query, params, answer, rounds, marks }) {
-  const search = { k: params.k, rerank: params.rerank, parameters: params.parameters, where: params.where };
-  if (params.group_by) search.group_by = params.group_by;
-  if (params.exclude_own_study) search.exclude_own_study = true;
-  if (query.image) search.image_id = query.image;
-  if (query.text) search.text = query.text;
-  if (query.region) search.region = query.region;
-  if (query.file && query.frame > 1) search.frame = query.frame;
-  if (query.file && query.window) search.window = query.window;
+  const { k, rerank, parameters, where, group_by, exclude_own_study } = params;
+  const { image: image_id, text, region, file, frame, window } = query;
+  const search = { k, rerank, parameters, where, group_by, exclude_own_study, image_id, text, region, ...(file && { frame: frame > 1 ? frame : null, window }) };
   return {
-    search,
+    search: Object.fromEntries(Object.entries(search).filter(([, value]) => value)),
     rounds: rounds.slice(-MAX_ROUNDS).map(judgements),
     marks: judgements(marks),
     method: answer.rerank.method,
@@ -61,10 +57,7 @@ export function addressParams({ collection, search, rounds }) {
   };
 }
 
-/** The history entry with the rounds and marks of a case. */
-export function historyEntry({ rounds, marks }) {
-  return { rounds: rounds.map(judgementText), marks: judgementText(marks) };
-}
+export const historyEntry = ({ rounds, marks }) => ({ rounds: rounds.map(judgementText), marks: judgementText(marks) });
 
 /** The query of a case that no address contains: words, or the stored picture; null for an image of the collection. */
 async function ownQuery({ search, picture }) {
@@ -102,18 +95,20 @@ async function save(asked) {
   const fields = { title: asked.get("title"), note: asked.get("note"), shared: asked.has("shared"), ...content() };
   const options = state.query.file ? formBody({ file: state.query.file }, { case: JSON.stringify(fields) }) : jsonBody(fields);
   const { id, title } = await fetchJson(addressIn("", "cases", { collection: collectionName() }), options);
+  drafts.delete(state.query);
   update({ notice: html`${tr("Case saved:")} <a href=${pageAddress("cases", id)}>${title}</a>` });
 }
 
-/** The button below the query, which asks for the title and a note. */
 function keepButton(now) {
-  const body = html`<p class="hint">${tr("Keeps the query, the results, your judgements and settings. Do not name patients in the title or the note.")}</p>
-    ${now.query.file ? html`<p class="hint" id="case-upload">${tr("Of your image the service keeps a picture without its header, in the window that is shown. Text in the picture stays.")}</p>` : nothing}
-    <div class="field"><label for="case-title">${tr("Title")}</label><input type="text" id="case-title" name="title" maxlength="200" required autocomplete="off" /></div>
-    <div class="field"><label for="case-note">${tr("Note")}</label><textarea id="case-note" name="note" rows="6" maxlength="10000"></textarea></div>
+  const { query } = now;
+  const type = ({ target: { name, value } }) => drafts.set(query, { ...drafts.get(query), [name]: value });
+  const body = () => html`<p class="hint">${tr("Keeps the query, the results, your judgements and settings. Do not name patients in the title or the note.")}</p>
+    ${query.file ? html`<p class="hint" id="case-upload">${tr("Of your image the service keeps a picture without its header, in the window that is shown. Text in the picture stays.")}</p>` : nothing}
+    <div class="field"><label for="case-title">${tr("Title")}</label><input type="text" id="case-title" name="title" maxlength="200" required autocomplete="off" .value=${drafts.get(query)?.title ?? ""} @input=${type} /></div>
+    <div class="field"><label for="case-note">${tr("Note")}</label><textarea id="case-note" name="note" rows="6" maxlength="10000" .value=${drafts.get(query)?.note ?? ""} @input=${type}></textarea></div>
     ${sharing(false, "case-shared")}`;
-  const open = () => ask({ id: "case", title: tr("Keep as a case"), body, confirm: tr("Keep"), refused: obstacle(now), act: save });
-  return html`<button class="button" type="button" id="save-case" @click=${open}>${tr("Keep")}</button>`;
+  const open = () => ask({ id: "case", title: tr("Keep as a case"), body: body(), confirm: tr("Keep"), refused: obstacle(now), act: save });
+  return html`<button class="button quick" type="button" id="save-case" @click=${open}>${tr("Keep")}</button>`;
 }
 
 addPart({ open: openCase, actions: keepButton, marked: cohortButton });

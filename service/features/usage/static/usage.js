@@ -1,41 +1,17 @@
 // The usage log: tells the service which answers were shown, opened and judged, if the setting usage_log is on.
 
+import { jsonBody } from "./api.js";
 import { session } from "./login/session.js";
 import { addPart, state, update } from "./page_state.js";
 import { tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
 
-export const BATCH = 50; // events of one request
-
-/** A queue in which a later value of an event replaces the earlier one. */
-export class UsageQueue {
-  #waiting = new Map(); // events by search, kind and image
-
-  /** Add an event {search, event, image, value}. */
-  add({ search, event, image = "", value = 1 }) {
-    const key = [search, event, image].join(" ");
-    this.#waiting.delete(key); // to the end
-    this.#waiting.set(key, { search, event, image, value });
-  }
-
-  get size() {
-    return this.#waiting.size;
-  }
-
-  /** Remove the next events and return them; at most `limit`. */
-  take(limit = BATCH) {
-    const keys = [...this.#waiting.keys()].slice(0, limit);
-    const events = keys.map((key) => this.#waiting.get(key));
-    for (const key of keys) this.#waiting.delete(key);
-    return events;
-  }
-}
-
+const BATCH = 50; // events of one request
 const HEADER = "Usage-Search"; // asks for an id of the search, and brings it
 const DELAY = 2000; // ms until waiting events are sent
 
 const ids = new WeakMap(); // of logged searches, by answer
-const queue = new UsageQueue();
+const waiting = new Map(); // events by search, kind and image: a later value replaces an earlier one
 let shownSearch = null; // id of the search whose answers are on the page
 let timer = 0;
 
@@ -62,22 +38,24 @@ function openResult(kind, hit) {
   if (state.settings.view !== "before") add(kind, hit.image_id); // the list without re-ranking is another method's
 }
 
-/** Log a judgement of a result: 1, -1, or 0 for none. */
 const judge = (image, value) => add("relevant", image, value);
 
-function add(event, image, value) {
+function add(event, image = "", value = 1) {
   if (!shownSearch) return;
-  queue.add({ search: shownSearch, event, image, value });
+  const key = [shownSearch, event, image].join(" ");
+  waiting.delete(key); // to the end
+  waiting.set(key, { search: shownSearch, event, image, value });
   timer ||= setTimeout(flush, DELAY);
 }
 
 function flush() {
   clearTimeout(timer);
   timer = 0;
-  while (queue.size) {
-    const body = JSON.stringify({ events: queue.take() });
-    const headers = { "Content-Type": "application/json", ...session.headers };
-    fetch("/usage", { method: "POST", headers, body, keepalive: true }).catch(() => {}); // the page goes on without the log
+  const events = [...waiting.values()];
+  waiting.clear();
+  while (events.length) {
+    const { headers, ...options } = jsonBody({ events: events.splice(0, BATCH) });
+    fetch("/usage", { ...options, headers: { ...headers, ...session.headers }, keepalive: true }).catch(() => {}); // the page goes on without the log
   }
 }
 

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 from playwright import sync_api
+from playwright.sync_api import expect
 
 from cbir.store import Collection
 from service.features.annotate.reader_study import tables as reader_studies
 from service.features.annotate.reader_study.tables import ReaderStudy, StudyItem
 from service.features.usage import tables as usage_log
 from service.state.database import StateDatabase
+from tests.e2e import browsing
 from tests.e2e.browsing import choose, ids
 from tests.e2e.test_page_axe import AXE, complaints, complaints_dark_and_light
 from tests.service.conftest import Served, serving
@@ -100,6 +102,26 @@ def test_a_reader_answers_by_keyboard_pauses_and_goes_on(
         if count == 2:
             progress(page, "Query 3 of 3, 2 answered")
     page.get_by_role("heading", name="All queries are answered").wait_for()
+
+
+def test_a_picture_is_enlarged_while_keys_are_not_answers(page: sync_api.Page, served: Served) -> None:
+    page.goto(f"{served.address}/study/blinded")
+    page.get_by_role("button", name="Begin or continue").click()
+    progress(page, "Query 1 of 3, 0 answered")
+    page.get_by_role("button", name="Image 2", exact=True).last.click()
+    large = page.get_by_role("dialog", name="Large picture")
+    expect(large.locator("figcaption")).to_have_text("Image 2")
+    browsing.until(page, "Boolean(document.querySelector('#large cbir-viewer').picture)")
+    page.keyboard.press("+")
+    browsing.until(page, "document.querySelector('#large cbir-viewer').scale > 1")
+    page.keyboard.press("3")  # of the rating
+    page.keyboard.press("Escape")
+    expect(large).to_have_count(0)
+    assert page.locator("#reading input:checked").count() == 0
+    page.get_by_role("button", name="The query", exact=True).click()
+    expect(large.locator("figcaption")).to_have_text("The query")
+    large.get_by_role("button", name="Close").click()
+    expect(large).to_have_count(0)
 
 
 def test_keys_of_the_study_are_text_in_the_dialog_of_a_new_login(

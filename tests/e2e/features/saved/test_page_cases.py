@@ -59,6 +59,7 @@ def test_a_case_is_taken_up_with_its_judgements(
     assert page.get_by_role("button", name="Remove the filter severity>=0").is_visible()
     assert page.evaluate("new URLSearchParams(location.search).get('k')") == "7"
     page.goto(served.address + address)
+    expect(page.locator("#verdict")).to_have_count(0)  # of results of a filter
     expect(page.locator("#answers li")).to_have_count(7)
     page.locator("#answers .card").nth(2).click()
     until(page, "Boolean(document.querySelectorAll('.reading cbir-viewer')[1]?.picture)")
@@ -98,6 +99,35 @@ def test_a_case_is_changed_exported_and_deleted(
     page.locator("#none").wait_for()
 
 
+def test_a_draft_of_a_case_outlives_its_dialog(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[0])
+    page.locator("#save-case").click()
+    page.locator("#case-title").fill("Fracture")
+    page.locator("#case-note").fill("Compare with\nthe other side")
+    page.keyboard.press("Escape")
+    page.locator("#save-case").click()
+    expect(page.locator("#case-title")).to_have_value("Fracture")
+    expect(page.locator("#case-note")).to_have_value("Compare with\nthe other side")
+    page.locator("#case-confirm").click()
+    page.locator("#notice a").wait_for()
+    page.locator("#save-case").click()
+    expect(page.locator("#case-note")).to_have_value("")
+    page.locator("#case-note").fill("Of the first image")
+    page.keyboard.press("Escape")
+    choose(page, pictures[1])
+    page.locator("#save-case").click()
+    expect(page.locator("#case-note")).to_have_value("")
+
+
+def test_a_case_is_kept_by_two_taps_on_a_phone(page: sync_api.Page, pictures: list[Path]) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    choose(page, pictures[0])
+    page.locator("#save-case").click()
+    page.keyboard.type("Fracture")
+    page.locator("#case-confirm").click()
+    expect(page.get_by_role("link", name="Fracture")).to_be_visible()
+
+
 def test_several_images_are_no_case(page: sync_api.Page, pictures: list[Path]) -> None:
     page.set_input_files("#file", pictures[-2:])
     settle(page)
@@ -118,17 +148,17 @@ def test_accessible(page: sync_api.Page, served: Served, pictures: list[Path], w
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(f"{served.address}/?k=5")
     choose(page, pictures[-1])
-    if width < 560:
-        page.get_by_role("button", name="The query and its tools").click()  # a sheet on phones
     page.locator("#save-case").click()
     found = {"dialog": complaints_dark_and_light(page)}
     page.keyboard.press("Escape")
+    verdict = page.locator("#verdict").inner_text()
     address = save(page, "For all")
     page.goto(served.address + "/saved")
     page.locator("#list li").first.wait_for()
     found["list"] = complaints_dark_and_light(page)
     page.goto(served.address + address.replace("/saved", ""))  # as it was saved before the page moved
     page.locator("#answers li").first.wait_for()
+    expect(page.locator("#verdict")).to_have_text(verdict)
     found["case"] = complaints_dark_and_light(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.get_by_role("button", name="Delete For all").click()

@@ -62,7 +62,6 @@ function handleKey(event) {
   event.preventDefault();
 }
 
-/** Open the instructions; resolves when they are closed. */
 async function openInstructions() {
   const dialog = byId("instructions");
   if (!dialog) return;

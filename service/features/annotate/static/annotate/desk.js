@@ -38,7 +38,6 @@ function agreementText({ people, pairs, alpha }) {
   return trn("Agreement of {people} people: α {alpha} on {count} pair", "Agreement of {people} people: α {alpha} on {count} pairs", pairs, values);
 }
 
-/** What is judged, how fast, and what is learnt from it. */
 function standing(now) {
   const { progress, agreement, unsent, written } = now;
   const [value, max] = !progress ? [0, 1] : isPairs ? [progress.done, progress.of] : [progress.graded_by_you, progress.images];

@@ -141,8 +141,10 @@ export class Outbox {
         this.onError(error);
         const remedy = remedyOf(error);
         if (remedy === "login") break; // sent after the page is reloaded
-        if (remedy === "later") await this.pause();
-        else this.remove(item); // would be refused again; the page shows the error
+        if (remedy === "later") {
+          await new Promise((resolve) => setTimeout(resolve, this.wait));
+          this.wait = Math.min(2 * this.wait, MAX_WAIT);
+        } else this.remove(item); // would be refused again; the page shows the error
       }
     }
     this.sending = false;
@@ -152,11 +154,5 @@ export class Outbox {
     this.items.shift();
     stored((storage) => storage.removeItem(item.key));
     this.onChange(this.items.length);
-  }
-
-  pause() {
-    const wait = this.wait;
-    this.wait = Math.min(2 * wait, MAX_WAIT);
-    return new Promise((resolve) => setTimeout(resolve, wait));
   }
 }

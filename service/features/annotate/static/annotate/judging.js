@@ -37,10 +37,8 @@ export const initial = {
 
 const tick = () => (queue.current && !state.paused && !held ? watch.go() : watch.pause());
 
-/** The seconds of the answers that this page asks for. */
 export const secondsOf = ({ history }) => history.filter((entry) => task.itemOf(entry)).map(({ seconds }) => seconds);
 
-/** True if there is an item to judge, on the screen or on its way to it. */
 export const hasItem = () => Boolean(queue.current);
 
 /** Let the time stand still, or go on. */
@@ -187,7 +185,6 @@ function answerCurrent(decision, seconds) {
   advance();
 }
 
-/** Answer the current item, unless it cannot be answered now. */
 export function answer(decision) {
   if (state.paused || !state.ready) return;
   update({ problem: state.problem?.remedy === "refused" ? null : state.problem });

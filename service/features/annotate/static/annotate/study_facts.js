@@ -1,6 +1,6 @@
 // The study of the page: what the service says of it, who judges, and requests about it.
 
-import { fetchJson, jsonBody, request } from "../api.js";
+import { fetchJson, jsonBody, withFields } from "../api.js";
 import { byId, remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 
@@ -9,11 +9,7 @@ const NAME_KEY = "annotator"; // in the browser's storage
 /** {id, name, page, who, grades: [{value, name, key}], references: [{image, caption}], instructions_version} */
 export const facts = JSON.parse(byId("judging").dataset.facts);
 
-/** An address of the study. */
-export function addressOf(path, parameters = {}) {
-  const query = new URLSearchParams({ ...(facts.name && { study: facts.name }), ...parameters }).toString();
-  return query ? `${path}?${query}` : path;
-}
+export const addressOf = (path, parameters = {}) => withFields(path, { study: facts.name, ...parameters });
 
 /** An address of its API, which serves no other study that has taken its place since the page was opened. */
 const apiAddress = (path, parameters = {}) => addressOf(path, { study_id: facts.id, ...parameters });
@@ -21,7 +17,6 @@ const apiAddress = (path, parameters = {}) => addressOf(path, { study_id: facts.
 /** The picture of an image, as a slice of a viewer. */
 export const sliceOf = (id, parameters = {}) => ({ address: apiAddress(`/annotate/images/${id}/picture`, parameters) });
 
-/** The picture of an image, as the source of a viewer. */
 export const sourceOf = (id) => ({ kind: "address", ...sliceOf(id) });
 
 export const load = (path, parameters) => fetchJson(apiAddress(path, parameters));
@@ -37,11 +32,9 @@ export function remedyOf({ status, temporary }) {
 /** An error {remedy, title, message} for the person who judges. */
 export function problemOf(error) {
   const remedy = remedyOf(error);
-  const isAway = !error.status;
-  const titles = { login: error.status === 401 ? tr("You are no longer logged in") : null, later: isAway ? tr("The server does not respond") : tr("The server is busy") };
-  const message = isAway ? tr("Your answers are stored in this browser and sent when the server responds again.") : error.message;
+  const message = error.status ? error.message : tr("Your answers are stored in this browser and sent when the server responds again.");
   const logIn = () => location.assign(`/login?${new URLSearchParams({ next: location.pathname + location.search })}`);
-  return { remedy, title: titles[remedy] ?? tr("The request was refused"), message, ...(remedy === "login" && { again: logIn, words: tr("Log in") }) };
+  return { remedy, title: error.title, message, ...(remedy === "login" && { again: logIn, words: tr("Log in") }) };
 }
 
 /** A body with the name of the person, unless the login says who it is. */

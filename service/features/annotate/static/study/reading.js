@@ -11,10 +11,8 @@ export function nextOpen(items, start = 0) {
   return -1;
 }
 
-/** The number of answered items. */
 export const answered = (items) => items.filter((item) => item.answer).length;
 
-/** The questions that an answer leaves open. */
 export const missing = (answer) => FIELDS.filter((name) => !answer[name]);
 
 /** The field and value that a key sets, null for other keys: 1 to 5 left, 6 to 0 right, L, E, R the better one. */
@@ -27,13 +25,13 @@ export function choiceOf(key) {
 
 /** Seconds that pass while the page is visible. */
 export class Stopwatch {
-  #spent = 0;
-  #since;
+  #spent = 0; // ms before #since
+  #since = null; // null while it stands still
   #now;
 
   constructor(now = () => performance.now()) {
     this.#now = now;
-    this.#since = now();
+    this.go();
   }
 
   /** Count from 0 again, with `seconds` spent before. */
@@ -43,7 +41,7 @@ export class Stopwatch {
   }
 
   pause() {
-    if (this.#since !== null) this.#spent += this.#now() - this.#since;
+    this.#spent = this.seconds * 1000;
     this.#since = null;
   }
 

@@ -24,9 +24,7 @@ Object.assign(state, {
   problem: "",
 });
 
-async function post(address, message) {
-  return request(`/study/${encodeURIComponent(name)}${address}`, jsonBody(message));
-}
+const post = (address, message) => request(`/study/${encodeURIComponent(name)}${address}`, jsonBody(message));
 
 function showError(error) {
   update({ problem: error.title ? `${error.title}. ${error.message}` : tr("Something went wrong on this page") });
@@ -55,10 +53,8 @@ const say = (changes) => update({ said: { ...state.said, ...changes } });
 
 /** Set or take back the judgement of an image, which may be in both lists. */
 function judge(image, value) {
-  const relevant = { ...state.said.relevant };
-  if (relevant[image] === value) delete relevant[image];
-  else relevant[image] = value;
-  say({ relevant });
+  const { [image]: before, ...others } = state.said.relevant;
+  say({ relevant: before === value ? others : { ...others, [image]: value } });
 }
 
 async function save() {

@@ -1,7 +1,7 @@
 // The tabs of an audit: a title with a number each, and what they show. Suspect labels are corrected or confirmed by a click or a key; the
 // collection's history has every change.
 
-import { imageAddress, jsonBody, request } from "../api.js";
+import { imageAddress, jsonBody, request, searchAddress } from "../api.js";
 import { card } from "../card.js";
 import { state, update } from "../page_state.js";
 import { fixed, number, trn } from "../translate.js";
@@ -11,7 +11,7 @@ import { html, nothing } from "../vendor/lit.js";
 function image({ id, caption = "", kind = "" }) {
   const { in_links: collection } = state.facts;
   const hit = { image_id: id, card: { finding: caption }, links: { thumbnail: imageAddress(collection, id, "/thumbnail") } };
-  return html`<li class=${kind}>${card(hit, { href: `/?${new URLSearchParams({ image: id, ...(collection && { collection }) })}` })}</li>`;
+  return html`<li class=${kind}>${card(hit, { href: searchAddress(id, collection) })}</li>`;
 }
 
 /** A finding: pictures {id, caption, kind} below a title, with what can be done about it. */
@@ -19,13 +19,11 @@ function finding(title, images, { below = nothing, kind = "", isFocusable = fals
   return html`<article class=${`finding ${kind}`} tabindex=${isFocusable ? 0 : nothing} aria-label=${title}><strong>${title}</strong><ul class="strip" role="list">${images.map(image)}</ul>${below}</article>`;
 }
 
-/** A table; cells are texts or templates. */
 function table(heads, lines) {
   return html`<div class="wide"><table><thead><tr>${heads.map((text) => html`<th scope="col">${text}</th>`)}</tr></thead>
     <tbody>${lines.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
-/** A horizontal bar of this share of the widest. */
 const bar = (share) => html`<div class="bar-cell"><span .style=${`width: ${Math.max(100 * share, 0.5)}%`}></span></div>`;
 
 const NEIGHBOURS = 3;
@@ -64,7 +62,6 @@ function suspect(key, item, { corrected, decided }) {
   return finding(`${fixed(item.suspicion, 3)} · ${item.label} → ${item.suggested}`, images, { below, kind: isDone ? "decided" : "", isFocusable: true });
 }
 
-/** The suspects of a label key for a state. */
 const suspects = ({ key, items }, now) => html`<div class="findings" @keydown=${onKey}>${items.map((item) => suspect(key, item, now))}</div>`;
 
 const PERCENT = { style: "percent", maximumFractionDigits: 2 };

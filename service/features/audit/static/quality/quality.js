@@ -20,7 +20,6 @@ const REASONS = {
 
 const addressOf = (part = "", fields = {}) => addressIn(state.facts.in_links, `quarantine${part}`, fields);
 
-/** Load the first images, or those after a cursor. */
 const loadQuarantine = (cursor = "") =>
   attempt(async () => {
     const { items, next } = await fetchJson(addressOf("", { cursor }));
@@ -116,7 +115,6 @@ function head({ running, audit, changed, isRead, busy }) {
       ${facts.may_cancel ? html`<button class="button" type="button" ?disabled=${busy} @click=${cancel}>Cancel</button>` : nothing}</div>` : nothing}`;
 }
 
-/** All tabs of a state: findings of the audit, and the quarantine. */
 const tabsOf = (now) => [
   ...(now.audit ? findings(now) : [{ name: "audit", title: "Audit", show: () => nothing }]),
   ...(facts.may_release ? [{ name: "quarantine", title: "Quarantine", show: drawQuarantine }] : []),

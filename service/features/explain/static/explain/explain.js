@@ -27,7 +27,6 @@ function load(query, ids) {
   return fetchJson(addressIn(collectionName(), "explain"), query.image ? ofImage() : formBody(query, { answers: ids }));
 }
 
-/** The explanation of a result; null if there is none. */
 async function explanationOf(image) {
   const images = shownHits(state).map(({ image_id }) => image_id);
   const explanation = isExplained(state) && !isStale(state) ? await explanations.of(state.query, image, images) : null;
@@ -82,7 +81,6 @@ function toggle() {
 /** Whether a viewer shows what was searched with. */
 const isQuery = ({ slice }, { image, file, frame }) => Boolean(slice) && (image ? slice.id === image : slice.file === file && (slice.frame ?? 1) === (frame ?? 1));
 
-/** Draw over the results and the query that a reading view shows. */
 async function drawReading(view) {
   reading = view;
   if (!view.dialog) return;

@@ -32,9 +32,7 @@ export function heatColour(match, { least, most }) {
 }
 
 /** The pixels of a map of rows, for an ImageData of as many columns and rows. */
-export function heatPixels(map, range) {
-  return new Uint8ClampedArray(map.flat().flatMap((match) => heatColour(match, range)));
-}
+export const heatPixels = (map, range) => new Uint8ClampedArray(map.flat().flatMap((match) => heatColour(match, range)));
 
 /** The strongest kind of edges in each part of an image, as {row, column, direction, share}; direction is null for edges of no direction. */
 export function strongestEdges(edges) {
@@ -46,13 +44,11 @@ export function strongestEdges(edges) {
   return strongest;
 }
 
-/** Paint a map in a range of matches over a whole canvas. */
 function paintHeat(canvas, map, range) {
   const small = document.createElement("canvas");
   [small.width, small.height] = [map[0].length, map.length];
   small.getContext("2d").putImageData(new ImageData(heatPixels(map, range), small.width, small.height), 0, 0);
   const context = canvas.getContext("2d");
-  context.clearRect(0, 0, canvas.width, canvas.height);
   context.imageSmoothingQuality = "high";
   context.drawImage(small, 0, 0, canvas.width, canvas.height);
 }
@@ -61,7 +57,6 @@ function paintHeat(canvas, map, range) {
 function paintEdges(canvas, edges) {
   const context = canvas.getContext("2d");
   const [width, height] = [canvas.width / edges[0].length, canvas.height / edges.length];
-  context.clearRect(0, 0, canvas.width, canvas.height);
   context.lineWidth = Math.max(canvas.width, canvas.height) / 80;
   context.lineCap = "round";
   for (const { row, column, direction, share } of strongestEdges(edges)) {
@@ -101,7 +96,6 @@ export function paintings(explanation, { region } = {}) {
   return { query: query && !region ? canvasFor(query, paintEdges) : null, answer: answer ? canvasFor(answer, paintEdges) : null };
 }
 
-/** A list of bars with their names and shares. */
 export const bars = (shares) => html`<ul class="part-bars" role="list">${partsOf(shares).map(({ name, share, text }) =>
   html`<li><span class="part-name">${name}</span><span class="part-track"><span class="part-bar" .style=${`width: ${100 * share}%`}></span></span><span class="part-share">${text}</span></li>`)}</ul>`;
 

@@ -89,17 +89,12 @@ export function createGlPoints(canvas) {
   };
 }
 
-/** Create {setPoints, setLooks, draw} for a canvas. */
 export function createPlainPoints(canvas) {
   const context = canvas.getContext("2d");
   let [x, y, looks] = [[], [], new Uint8Array()];
   return {
-    setPoints(...places) {
-      [x, y] = places;
-    },
-    setLooks(bytes) {
-      looks = bytes;
-    },
+    setPoints: (...places) => ([x, y] = places),
+    setLooks: (bytes) => (looks = bytes),
     draw(camera, size, diameter, ratio) {
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
       context.clearRect(0, 0, size.width, size.height);

@@ -1,6 +1,7 @@
 // Which images of the map meet conditions, their order, the counts of a label among them, the groups that it makes, each with a colour and a
-// shape, and the looks of points; and the address of an area. Without the document.
+// shape, and the looks of points; and the address of an area.
 
+import { withFields } from "../api.js";
 import { parse } from "../browse/conditions.js";
 
 export const MOST_HITS = 100; // results in an address
@@ -22,10 +23,7 @@ export function readArea(text) {
 }
 
 /** The address of the map with a query image of the collection, or none, and the ids of results. */
-export function mapAddress({ collection, image, hits }) {
-  const fields = { collection, image, hits: hits.slice(0, MOST_HITS).join(",") };
-  return `/browse?${new URLSearchParams(Object.entries(fields).filter(([, value]) => value))}`;
-}
+export const mapAddress = ({ collection, image, hits }) => withFields("/browse", { collection, image, hits: hits.slice(0, MOST_HITS).join(",") });
 
 const COMPARISONS = { ">=": (a, b) => a >= b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, "<": (a, b) => a < b };
 

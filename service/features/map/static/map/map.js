@@ -12,7 +12,7 @@ import { html, nothing, ref, render, svg } from "../vendor/lit.js";
 import { groupImages, readArea, stylePoints, writeArea } from "./groups.js";
 import { MapView } from "./map_view.js";
 import { connectPointer } from "./pointer.js";
-import { chosenPoints, imagesIn, labelsOf, loadPoints, ofSamePoints, placesOf, points, watch } from "./points.js";
+import { chosenPoints, imagesIn, labelsOf, loadPoints, nearest, ofSamePoints, placesOf, points, watch } from "./points.js";
 
 const NEAR = 12; // pixels between the pointer and an image
 const MIDDLE = 60; // between the middle and an image
@@ -68,7 +68,6 @@ async function colour(key, { where, others }) {
 /** What the looks of the points depend on, as text. */
 const lookOf = (now) => JSON.stringify([keyOf(now), now.where, now.others.area, theme(), points.generation]);
 
-/** Bring the canvas up to date with the state. */
 function follow(now) {
   if (!now.map?.shown || now.map.phase !== "ready" || !now.keys) return;
   const wanted = lookOf(now);
@@ -88,9 +87,7 @@ function follow(now) {
 
 const titleOf = (point) => (grouped.groups[grouped.of[point]] ? groupName(grouped.groups[grouped.of[point]]) : "");
 
-function near(px, py, pixels) {
-  return points.grid ? points.grid.nearest(...view.placeOf(px, py), view.reach(pixels), (point) => !bright || bright[point]) : -1;
-}
+const near = (px, py, pixels) => nearest(points, ...view.placeOf(px, py), view.reach(pixels), (point) => !bright || bright[point]);
 
 const inMiddle = () => near(view.size.width / 2, view.size.height / 2, MIDDLE);
 const openPoint = (point) => point >= 0 && openImage(points.ids[point]);
@@ -115,7 +112,6 @@ function preview(at) {
   box.style.top = `${Math.max(0, Math.min(y + GAP, height - box.offsetHeight))}px`;
 }
 
-/** Show the images within an outline; null shows the area before again. */
 function choose(outline) {
   view.area = null;
   if (outline) change({ others: { ...state.others, area: writeArea(outline) }, view: "images", study: "", series: "" });
@@ -125,7 +121,7 @@ function choose(outline) {
 function connect(overlay) {
   if (!overlay || view) return;
   view = new MapView(overlay.previousElementSibling, overlay, announce);
-  if (points.grid) view.setPoints(points.x, points.y);
+  if (points.ids.length) view.setPoints(points.x, points.y);
   connectPointer(view, { mode: () => state.map.mode, onHover: preview, onClick: (at) => openPoint(near(...at, NEAR)), onOutline: choose, onOpen: () => openPoint(inMiddle()) });
 }
 
@@ -140,7 +136,6 @@ function sign({ colour: fill, shape }) {
   return html`<svg viewBox="0 0 14 14" aria-hidden="true">${shape === "circle" ? svg`<circle cx="7" cy="7" r="6" fill=${fill}></circle>` : svg`<polygon points=${OUTLINES[shape]} fill=${fill}></polygon>`}</svg>`;
 }
 
-/** Filter by a group of the label that colours, or no longer. */
 function filter(group, key) {
   const { where } = state;
   if (group.where.length === 1) return change({ where: toggle(where, group.where[0]) });

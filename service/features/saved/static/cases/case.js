@@ -1,9 +1,11 @@
 // The page of a case: its query, note and results, what its teaching file has, and changing it.
 
+import { searchAddress, withFields } from "../api.js";
 import { card } from "../card.js";
 import { problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
-import { apiAddress, changeForm, deleteButton, exportAddress, lookCloser, savedFacts, searchAddress } from "../saved/own.js";
+import { apiAddress, changeForm, deleteButton, exportAddress, lookCloser, savedFacts } from "../saved/own.js";
+import { headlineOf } from "../search/verdict.js";
 import { remembered } from "../theme.js";
 import { fixed, tr, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
@@ -16,7 +18,6 @@ function sourceOf({ search, picture, id }, { collection, images }) {
   return picture ? { kind: "address", address: apiAddress("cases", id, "/picture") } : null;
 }
 
-/** The state of the page at first: with what the file has by default. */
 export const begin = (facts) => ({
   kind: "cases",
   saved: facts.case,
@@ -25,8 +26,6 @@ export const begin = (facts) => ({
   ranks: facts.first, // of results in the file
   checked: false, // whether the user has looked at what is in the file
 });
-
-export const start = () => {};
 
 /** The list with or without a value; what the user has looked at is another file now. */
 const choose = (name, value, isIn) => update({ [name]: isIn ? [...state[name], value] : state[name].filter((each) => each !== value), checked: false });
@@ -74,18 +73,19 @@ function teachingFile({ saved, facts, keys, ranks, checked }) {
 
 export function draw(now) {
   const { saved, facts } = now;
-  const search = new URLSearchParams({ case: saved.id, ...(facts.collection && { collection: facts.collection }) });
+  const headline = saved.search.where.length ? "" : headlineOf({ results: saved.answers.map((each) => ({ ...facts.images[each.image_id], ...each })) });
   const verdicts = new Map(saved.marks.map(({ image_id, relevance }) => [image_id, Math.sign(relevance)]));
   return html`<article class="saved-sheet">
       <h1>${saved.title}</h1>
       <p class="hint">${savedFacts(saved, true)}</p>
       <div class="case-top">${query(now)}<p class="note">${saved.note}</p></div>
       <h2>${tr("Results as they were")}</h2>
+      ${headline ? html`<p id="verdict">${headline}</p>` : nothing}
       ${saved.missing ? html`<p class="hint">${trn("{count} result is left out: its image is no longer in the collection.", "{count} results are left out: their images are no longer in the collection.", saved.missing)}</p>` : nothing}
       <ol class="grid" id="answers" role="list" aria-label=${tr("Results as they were")}>${saved.answers.map((hit, index) => answer(hit, index, now, verdicts))}</ol>
     </article>
     <aside class="saved-tools" aria-label=${tr("Case")}>
-      <a class="button primary" href=${`/?${search}`}>${tr("Open the search")}</a>
+      <a class="button primary" href=${withFields("/", { case: saved.id, collection: facts.collection })}>${tr("Open the search")}</a>
       ${teachingFile(now)}
       ${problemBox()}
       ${changeForm(now)}

@@ -1,11 +1,11 @@
 // The page of a cohort: rounds of judgements, progress, changing and deleting it.
 
-import { fetchJson, jsonBody, request } from "../api.js";
+import { fetchJson, jsonBody, request, searchAddress } from "../api.js";
 import { card, neighbour, titleOf } from "../card.js";
 import { attempt, changeAndRead, problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
 import { judged } from "../rounds.js";
-import { apiAddress, changeForm, deleteButton, lookCloser, savedFacts, searchAddress } from "../saved/own.js";
+import { apiAddress, changeForm, deleteButton, lookCloser, savedFacts } from "../saved/own.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
 
@@ -46,7 +46,6 @@ const ADVICE = {
   complete: tr("You can stop: at least 95 % are probably found."),
 };
 
-/** The state of the page at first. */
 export const begin = (facts) => ({
   kind: "cohorts",
   saved: facts.cohort,
@@ -101,7 +100,6 @@ function next() {
   });
 }
 
-/** Take back the marks of this batch, or the judgements of the last one. */
 function undo() {
   if (state.marks.size) return update({ marks: new Map() });
   changeAndRead(() => send("/undo"), async () => {
@@ -115,7 +113,6 @@ function leave() {
   location.assign("/saved#cohorts");
 }
 
-/** Judge an image that was found as one that does not belong. */
 const takeOut = ({ image_id: id }) => changeAndRead(() => send("/judgements", { judgements: [{ image_id: id, relevant: false }] }), showFound);
 
 function onKey(event) {

@@ -1,6 +1,6 @@
 // Addresses of cases and cohorts, what is said of them, a closer look at their images, and what the owner may do: change and delete.
 
-import { fetchJson, jsonBody, request } from "../api.js";
+import { fetchJson, jsonBody, request, searchAddress } from "../api.js";
 import { ask } from "../dialog.js";
 import { attempt } from "../list_page.js";
 import { state, update } from "../page_state.js";
@@ -11,7 +11,6 @@ import { openReading, resultOf } from "../viewer/reading.js";
 /** The address of a case or cohort in the API; kind: "cases" or "cohorts". */
 export const apiAddress = (kind, id, part = "") => `/v1/${kind}/${encodeURIComponent(id)}${part}`;
 
-/** The address of its page. */
 export const pageAddress = (kind, id) => `/saved/${kind}/${encodeURIComponent(id)}`;
 
 const NO_USER = "service"; // the owner where no tokens are needed: everybody sees what is saved
@@ -29,9 +28,6 @@ export function exportAddress(id, format, keys, ranks) {
   for (const rank of ranks.length ? ranks : [0]) query.append("ranks", rank);
   return apiAddress("cases", id, `/export?${query}`);
 }
-
-/** The address of a search with an image of a collection; "" is the default one. */
-export const searchAddress = (image, collection) => `/?${new URLSearchParams({ image, ...(collection && { collection }) })}`;
 
 /** Show images, from the one at an index, beside a query {source, caption} if there is one. */
 export function lookCloser(hits, index, collection, query = { source: null, caption: "" }) {
@@ -67,11 +63,9 @@ function change(event) {
   });
 }
 
-/** The box that lets others see a case or cohort. */
 export const sharing = (isShared, id = "shared") =>
   html`<label class="check" for=${id}><input type="checkbox" id=${id} name="shared" .checked=${isShared} /> ${tr("Others who may use the collection can see it")}</label>`;
 
-/** The form of the owner for title, note and sharing. */
 export function changeForm({ saved, facts }) {
   if (!saved.mine) return nothing;
   return html`<form id="edit" aria-labelledby="edit-title" @submit=${change}>

@@ -1,7 +1,7 @@
 // The pages of what is kept: the list of cases and cohorts, searched while one types, loaded page by page; a case, a cohort.
 
 import "../shell.js";
-import { fetchJson } from "../api.js";
+import { fetchJson, withFields } from "../api.js";
 import { card } from "../card.js";
 import * as casePage from "../cases/case.js";
 import * as cohortPage from "../cohorts/cohort.js";
@@ -23,22 +23,19 @@ let timer = 0;
 
 const kindOf = () => (location.hash === "#cohorts" ? "cohorts" : "cases");
 
-/** The state of the page at first. */
 const beginList = () => ({ kind: kindOf(), words: "", items: null, next: null });
 
 function load(cursor = "") {
   const [number, { kind, words }] = [++latest, state];
-  const query = new URLSearchParams({ ...(kind === "cases" && { words }), ...(cursor && { cursor }) });
   return attempt(async () => {
-    const page = await fetchJson(`/v1/${kind}?${query}`);
+    const page = await fetchJson(withFields(`/v1/${kind}`, { words, cursor }));
     if (number === latest) update({ items: cursor ? [...state.items, ...page.items] : page.items, next: page.next });
   });
 }
 
-/** Load the list, and the other one when its tab is chosen. */
 function startList() {
   addEventListener("hashchange", () => {
-    update({ kind: kindOf(), words: "", items: null, next: null });
+    update(beginList());
     load();
   });
   load();
@@ -56,11 +53,11 @@ function drop({ id }) {
 }
 
 function entry(kind, saved, facts) {
-  const search = new URLSearchParams({ case: saved.id, ...(facts.several && { collection: saved.collection }) });
+  const search = withFields("/", { case: saved.id, collection: facts.several ? saved.collection : "" });
   const counts = kind === "cohorts" ? `${tr("{found} found, {judged} judged", saved)} · ` : "";
   const below = html`<p class="hint">${counts}${savedFacts(saved, facts.several)}</p>
     ${saved.note ? html`<p class="excerpt">${saved.note}</p>` : nothing}
-    <div class="buttons">${kind === "cases" ? html`<a class="button small" href=${`/?${search}`}>${tr("Open the search")}</a>` : nothing}${deleteButton(kind, saved, facts, () => drop(saved))}</div>`;
+    <div class="buttons">${kind === "cases" ? html`<a class="button small" href=${search}>${tr("Open the search")}</a>` : nothing}${deleteButton(kind, saved, facts, () => drop(saved))}</div>`;
   const over = kind === "cohorts" ? html`<b class="count">${saved.found}</b>` : nothing;
   const hit = { image_id: saved.id, card: { finding: saved.title }, links: { thumbnail: saved.picture ?? nothing } };
   return html`<li>${card(hit, { href: pageAddress(kind, saved.id), over, below })}</li>`;
@@ -94,4 +91,4 @@ subscribe((now) => {
   render(html`${page.draw(now)}<p class="unseen" id="said" role="status">${now.said}</p>`, main);
 });
 update({});
-page.start();
+page.start?.();

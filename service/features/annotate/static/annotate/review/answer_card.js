@@ -8,7 +8,6 @@ import { facts, sliceOf, sourceOf } from "../study_facts.js";
 
 const PAIR = { first: tr("Left more severe"), second: tr("Right more severe"), alike: tr("Equal"), skip: tr("Skipped") };
 
-/** The text of a decision; grades: of the study. */
 export function decisionText(decision, grades) {
   if (decision in PAIR) return PAIR[decision];
   if (decision === "none") return tr("Cannot judge");
@@ -16,9 +15,7 @@ export function decisionText(decision, grades) {
 }
 
 /** Decisions that an answer can be changed to; grades: of the study. */
-export function choices({ kind }, grades) {
-  return kind === "pair" ? Object.keys(PAIR) : [...grades.map(({ value }) => value), "none"];
-}
+export const choices = ({ kind }, grades) => (kind === "pair" ? Object.keys(PAIR) : [...grades.map(({ value }) => value), "none"]);
 
 /** Address and body that replace an answer by another decision. */
 export function changeRequest({ kind, first, second, image }, decision) {
@@ -27,14 +24,7 @@ export function changeRequest({ kind, first, second, image }, decision) {
 }
 
 /** Names of the answers that have to be undone, in order, so that nothing remains of an answer. */
-export function withdrawnNames({ name, earlier }) {
-  return [...earlier.map((answer) => answer.name), name];
-}
-
-/** Parameters of the filters that are set. */
-export function filterParameters(fields) {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value));
-}
+export const withdrawnNames = ({ name, earlier }) => [...earlier.map((answer) => answer.name), name];
 
 const SIDE = 256; // pixels of a small picture
 const NO_OPINION = ["skip", "none"]; // decisions that contradict nobody
@@ -87,7 +77,6 @@ function part({ pairs, people, alpha, between }, summary) {
 const ofPairs = (count, values) => trn("{people} people, {count} pair judged by two or more: Krippendorff's α {alpha}", "{people} people, {count} pairs judged by two or more: Krippendorff's α {alpha}", count, values);
 const ofGrades = (count, values) => trn("{people} people, {count} image graded by two or more: Krippendorff's α {alpha}", "{people} people, {count} images graded by two or more: Krippendorff's α {alpha}", count, values);
 
-/** The agreement on pairs and on single images, from the service. */
 export function agreementTables({ judgements, grades }) {
   if (!judgements.pairs && !grades.pairs) return html`<p class="hint">${tr("Nothing was judged by two people yet.")}</p>`;
   return [part(judgements, ofPairs), part(grades, ofGrades)];

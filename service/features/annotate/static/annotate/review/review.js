@@ -1,44 +1,35 @@
 // The page of what was judged: filters, cards, changes, agreement.
 
-import { problemBox } from "../../list_page.js";
+import { attempt, problemBox } from "../../list_page.js";
 import { state, subscribe, update } from "../../page_state.js";
 import { byId } from "../../theme.js";
 import { tr, trn } from "../../translate.js";
 import { html, nothing, render, repeat } from "../../vendor/lit.js";
-import { facts, load, personName, problemOf, send, signed } from "../study_facts.js";
-import { agreementTables, answerCard, changeRequest, decisionText, filterParameters, withdrawnNames } from "./answer_card.js";
+import { facts, load, personName, send, signed } from "../study_facts.js";
+import { agreementTables, answerCard, changeRequest, decisionText, withdrawnNames } from "./answer_card.js";
 
 const LIMIT = 24; // cards per request
 
 const who = await personName();
 Object.assign(state, { filters: { judged_by: who, decision: "", disagreement: "" }, answers: [], total: null, people: [who], decisions: [], agreement: null, problem: null });
 
-async function attempt(work) {
-  try {
-    await work();
-    update({ problem: null });
-  } catch (error) {
-    update({ problem: problemOf(error) });
-  }
-}
-
 const union = (known, found) => [...new Set([...known, ...found])]; // so that what is chosen stays
 
-/** Load answers after those on the page, or from the first one. */
 async function loadAnswers(offset = 0) {
-  const found = await load("/annotate/judgements", { ...filterParameters(state.filters), offset, limit: LIMIT });
+  const found = await load("/annotate/judgements", { ...state.filters, offset, limit: LIMIT });
   const answers = [...state.answers.slice(0, offset), ...found.answers];
   update({ answers, total: found.total, people: union(state.people, found.people), decisions: union(state.decisions, found.decisions.map(({ decision }) => decision)) });
 }
 
 const loadAll = () => Promise.all([loadAnswers(), load("/annotate/agreement").then((agreement) => update({ agreement }))]);
 
-/** Send requests, then show the answers as they are now. */
-const sendAll = (requests) =>
+function sendAll(requests) {
+  const named = requests.map(([address, body]) => [address, signed({ name: crypto.randomUUID(), ...body }, who)]); // each counts once, however often it is sent
   attempt(async () => {
-    for (const [address, body] of requests) await send(address, signed({ name: crypto.randomUUID(), ...body }, who));
+    for (const [address, body] of named) await send(address, body);
     await loadAll();
   });
+}
 
 const callbacks = {
   change(answer, decision) {
@@ -51,7 +42,7 @@ const callbacks = {
 function filter(name, title, options) {
   const choose = ({ target }) => {
     update({ filters: { ...state.filters, [name]: target.value } });
-    attempt(loadAnswers);
+    attempt(() => loadAnswers());
   };
   return html`<div class="field"><label for=${name}>${title}</label><select id=${name} @change=${choose}>
     ${repeat(options, ([value]) => value, ([value, text]) => html`<option value=${value} .selected=${state.filters[name] === value}>${text}</option>`)}</select></div>`;
