@@ -4,8 +4,8 @@
 
 COLLECTION has the breast ultrasound (source `busi`) and brain MR (`brain`) of the composite collection, others beside
 them, and the cells of `cbir collection regions`. Queries are the images of `finding_marks.csv`, whose masses were
-marked by eye. All other images are ranked; those with the query's label are right. Patients are not known: pictures of
-the query's source that are like it, moved, scaled or mirrored, may be of its patient, and are left out.
+marked by eye. All other images are ranked; those with the query's label are right. Patients are not known: pictures
+of the query's source that are like it, moved, scaled or mirrored, may be of its patient, and are left out.
 """
 
 import argparse
