@@ -89,7 +89,7 @@ class Findings:
         """Small grey pictures (n, SIDE, SIDE) of the images of SOURCES, black ones of others."""
         pictures = np.zeros((len(self.records), SIDE, SIDE), np.uint8)
         for place in np.flatnonzero(np.isin(self.sources, list(SOURCES))).tolist():
-            picture = cv2.imread(self.records[place].source, cv2.IMREAD_GRAYSCALE)
+            picture = np.asarray(cv2.imread(self.records[place].source, cv2.IMREAD_GRAYSCALE), np.uint8)
             pictures[place] = cv2.resize(picture, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
         return pictures
 
@@ -187,6 +187,11 @@ def both(name: str, combine: Callable[[Doubles, Doubles], Doubles]) -> dict[str,
     }
 
 
+def with_cut_out(scores: Scores, share: float) -> Doubles:
+    """Return the mean with the search for the region as an image of its own."""
+    return mean_scores(scores.whole, scores.cut_out, share)
+
+
 RANKINGS: Mapping[str, Ranking] = {
     "whole image": lambda scores: scores.whole,
     "whole image, re-ranked": lambda scores: scores.reranked,
@@ -204,9 +209,7 @@ RANKINGS: Mapping[str, Ranking] = {
         for name, way in both(f"both, first {count} by region", partial(order_head, count=count)).items()
     },
     **{
-        f"whole image and region cut out, mean, region {share}": (
-            lambda scores, share=share: mean_scores(scores.whole, scores.cut_out, share)
-        )
+        f"whole image and region cut out, mean, region {share}": partial(with_cut_out, share=share)
         for share in SHARES
     },
 }
