@@ -82,7 +82,7 @@ def test_a_token_is_created_used_and_revoked(
     expect(shown.locator("[role=status]")).to_have_text("Copied.")
     assert (token.name, token.scopes) == ("reading room", (Scope.search,))
     shown.get_by_role("button", name="Close").click()
-    expect(shown).to_have_count(0)
+    expect(page.locator("#created-dialog")).to_have_count(0)  # once closed it is removed
     assert text not in page.content()
     row = page.get_by_role("row").filter(has_text=token.token_id)
     expect(row).to_contain_text("never")
