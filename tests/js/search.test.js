@@ -37,14 +37,23 @@ test("judgements go with a method that takes them", () => {
   assert.equal(marked("diffusion").rerank, "auto");
 });
 
-test("a region is searched for anywhere if the user wants it", () => {
-  const settings = { ...defaultSettings(facts), anywhere: true };
+test("a region is searched for anywhere where it can be, unless the user wants it cut out", () => {
   const query = { image: "a1", region: [1, 2, 3, 4] };
-  const fields = searchFields(state({ settings, query }));
+  const fields = searchFields(state({ query }));
   assert.deepEqual([fields.anywhere, fields.rerank], [true, undefined]);
-  assert.equal(searchFields(state({ settings, query: { file: {}, region: [1, 2, 3, 4] } })).rerank, "none");
-  assert.equal(searchFields(state({ settings, query, rounds: ["x"] })).anywhere, undefined);
-  assert.equal(searchFields(state({ settings })).anywhere, undefined);
+  assert.equal(searchFields(state({ query: { file: {}, region: [1, 2, 3, 4] } })).rerank, "none");
+  assert.equal(searchFields(state({ query, rounds: ["x"] })).anywhere, undefined);
+  assert.equal(searchFields(state()).anywhere, undefined);
+  const cutOut = { ...defaultSettings(facts), anywhere: false };
+  assert.equal(searchFields(state({ query, settings: cutOut })).anywhere, undefined);
+  assert.equal(defaultSettings({ ...facts, anywhere: false }).anywhere, false); // no cells are stored
+});
+
+test("an address of a region says whether it is cut out, as before", () => {
+  const region = "1,2,3,4";
+  assert.equal(settingsOf({ image: "a1", region }, facts).anywhere, false);
+  assert.equal(settingsOf({ image: "a1", region, anywhere: "1" }, facts).anywhere, true);
+  assert.equal(settingsOf({ image: "a1" }, facts).anywhere, true); // of a region that is drawn next
 });
 
 test("an address has what differs from the defaults, and gives it back", () => {

@@ -7,8 +7,8 @@ import { parse } from "../rounds.js";
 const MAX_IN_ADDRESS = 40; // judgements; more make the address too long, and stay in the history entry
 export const ALL_IMAGES = "image"; // in place of a grouping
 
-/** The settings of a search as they are without a choice of the user. */
-export const defaultSettings = ({ k, rerank }) => ({ k, rerank, parameters: {}, where: [], group: "patient", ownStudy: false, anywhere: false, view: "after" });
+/** The settings of a search as they are without a choice of the user; a region cut out of its image finds the least. */
+export const defaultSettings = ({ k, rerank, anywhere }) => ({ k, rerank, parameters: {}, where: [], group: "patient", ownStudy: false, anywhere: Boolean(anywhere), view: "after" });
 
 /** Judgements of a text of rounds.js in the form of the API. */
 export const judgements = (text) => [...parse(text)].map(([image_id, relevance]) => ({ image_id, relevance }));
@@ -49,7 +49,7 @@ export function addressFields({ facts, settings, rounds }, query) {
     collection: facts.several ? facts.collection : "",
     image: query?.image,
     region: query?.image ? query.region?.join(",") : "",
-    anywhere: settings.anywhere ? "1" : "",
+    anywhere: query?.image && query.region && settings.anywhere ? "1" : "",
     rerank: other("rerank"),
     parameters: Object.entries(settings.parameters).map(([name, value]) => `${name}=${value}`).join(";"),
     k: other("k"),
@@ -73,7 +73,7 @@ export function settingsOf(params, facts) {
     where: (params.where ?? "").split(";").map((text) => text.trim()).filter(Boolean),
     group: params.group_by ?? usual.group,
     ownStudy: params.own === "1",
-    anywhere: params.anywhere === "1",
+    anywhere: params.region ? params.anywhere === "1" : usual.anywhere,
     view: ["before", "both"].includes(params.view) ? params.view : usual.view,
   };
 }
