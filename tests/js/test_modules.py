@@ -32,7 +32,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", FILES)
 def test_module(name: str, copies: Path) -> None:
     done = subprocess.run(
-        [str(NODE), "--import", "./page.js", name],  # with --test it would start a process that starts another
+        [str(NODE), "--import", "./page.js", name],  # without --test, which starts another process
         cwd=copies,
         capture_output=True,
         text=True,
