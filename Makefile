@@ -35,7 +35,7 @@ UNIT := -m "not slow and not e2e and not deep and not pacs and not ray"
 # Two more for the whole suite: many of its tests wait for a process or a deadline.
 WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 2)") $(FILES)
 
-.PHONY: demo docs translations pictures check lint unit test test-again coverage test-lowest test-wheel test-docs format bench gpu-kit clean debian axe ohif swagger-ui lit fuzz lock audit-deps sbom lint-delivery release
+.PHONY: demo docs translations pictures check lint unit unit-cbir unit-others test test-again coverage test-lowest test-wheel test-docs format bench gpu-kit clean debian axe ohif swagger-ui lit fuzz lock audit-deps sbom lint-delivery release
 
 # Before pip, whose older versions complain about dependencies first.
 CHECK_PYTHON = @$(PYTHON) -c "import sys; sys.exit(None if sys.version_info >= (3, 11) else 'cbir needs Python 3.11 or later, and $(PYTHON) is ' + sys.version.split()[0] + '; name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)')"
@@ -125,7 +125,7 @@ lit:
 	sha256sum service/static/vendor/lit.js
 
 check: $(VENV)/installed-unit
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint unit
+	$(MAKE) --no-print-directory --jobs=3 --output-sync=target lint unit-cbir unit-others
 
 # Strict checks refuse the types of packages that are not installed, torch above all; so does the check of licences.
 LENIENT := --allow-subclassing-any --allow-untyped-decorators --no-warn-return-any --no-warn-unused-ignores
@@ -142,7 +142,15 @@ else
 endif
 
 unit: $(VENV)/installed-unit
-	$(PYTEST) --quiet $(PARALLEL) --hypothesis-profile=check $(UNIT)
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-cbir unit-others
+
+# Two processes, each with its own half of the files: those of pytest-xdist would each import them all.
+HALF := $(PYTEST) --quiet --hypothesis-profile=check $(UNIT)
+unit-cbir: $(VENV)/installed-unit
+	$(HALF) tests/cbir
+
+unit-others: $(VENV)/installed-unit
+	$(HALF) tests --ignore=tests/cbir
 
 test: $(VENV)/installed-test debian $(NPM)
 	@rm -f .pytest_cache/v/cache/lastfailed

@@ -1,6 +1,7 @@
 """Settings, in order of precedence: command-line options, environment CBIR_*, file cbir.toml, defaults."""
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -333,7 +334,10 @@ class Settings(BaseSettings):
         *_: Any,
         **__: Any,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, settings_file())
+        file = TomlConfigSettingsSource(settings_cls, settings_file())
+        if _variables().isdisjoint(name.upper() for name in os.environ):
+            return init_settings, file  # reading each setting's variable would take most of the time
+        return init_settings, env_settings, file
 
 
 def load(**options: Any) -> Settings:
@@ -354,9 +358,15 @@ def load(**options: Any) -> Settings:
         raise InvalidInput(f"{settings_file()} cannot be read: {error}") from error
 
 
+@cache
+def _variables() -> frozenset[str]:
+    """Return the names of the settings' environment variables."""
+    return frozenset(f"{PREFIX}{name.upper()}" for name in Settings.model_fields)
+
+
 def _check_environment() -> None:
     """Raise InvalidInput for a variable that is a misspelt setting; other variables may be of other programs."""
-    variables = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | set(OTHER_VARIABLES)
+    variables = _variables() | set(OTHER_VARIABLES)
     for variable in os.environ:
         if variable.startswith(PREFIX) and variable not in variables:
             close = close_name(variable.removeprefix(PREFIX).lower(), Settings.model_fields)

@@ -13,10 +13,17 @@ Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Source(NamedTuple):
-    """A file of the product and its syntax tree."""
+    """A file of the product, its syntax tree, and the tree's nodes in the order of `ast.walk`, which takes long."""
 
     path: str
     tree: ast.Module
+    nodes: tuple[ast.AST, ...]
+
+
+def parsed(file: Path) -> Source:
+    """Return a file with its syntax tree."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return Source(str(file.relative_to(ROOT)), tree, tuple(ast.walk(tree)))
 
 
 def files() -> list[Path]:
@@ -29,6 +36,7 @@ def sources() -> tuple[Source, ...]:
     """Return every Python file of the product with its syntax tree, in order of path."""
     gc.disable()  # looking again and again at trees that stay takes most of the time
     try:
-        return tuple(Source(str(file.relative_to(ROOT)), ast.parse(file.read_text())) for file in files())
+        return tuple(map(parsed, files()))
     finally:
+        gc.freeze()
         gc.enable()

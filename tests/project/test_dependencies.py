@@ -24,8 +24,8 @@ INSTRUCTION = re.compile(
 
 def imported_modules() -> Iterator[tuple[str, str]]:
     """Yield the file and top-level name of each absolute import."""
-    for path, tree in sources():
-        for node in ast.walk(tree):
+    for path, _, nodes in sources():
+        for node in nodes:
             if isinstance(node, ast.Import):
                 yield from ((path, alias.name.partition(".")[0]) for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -44,9 +44,9 @@ PARTS = {
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield each name that a tree binds, with its line."""
-    for node in ast.walk(tree):
+def bound_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    """Yield each name that nodes bind, with its line."""
+    for node in nodes:
         match node:
             case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
                 yield name, node.lineno
@@ -56,8 +56,8 @@ def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 def docstrings() -> Iterator[tuple[str, str]]:
     """Yield the place and text of each docstring."""
-    for path, tree in sources():
-        for node in ast.walk(tree):
+    for path, _, nodes in sources():
+        for node in nodes:
             if isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)):
                 text = ast.get_docstring(node)
                 if text:
@@ -66,7 +66,7 @@ def docstrings() -> Iterator[tuple[str, str]]:
 
 def public_definitions(kind: type[Definition]) -> Iterator[tuple[str, str]]:
     """Yield the name and file of each public definition at the top level of a module."""
-    for path, tree in sources():
+    for path, tree, _ in sources():
         for node in tree.body:
             if isinstance(node, kind) and not node.name.startswith("_"):
                 yield node.name, path
@@ -83,7 +83,7 @@ def several_files(names: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
 def functions_of_many_parameters() -> Iterator[tuple[Source, ast.FunctionDef, list[str]]]:
     """Yield public functions of three or more parameters, `self` and `cls` apart."""
     for source in sources():
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 arguments = [*node.args.args, *node.args.kwonlyargs]
                 names = [argument.arg for argument in arguments if argument.arg not in ("self", "cls")]
@@ -93,8 +93,8 @@ def functions_of_many_parameters() -> Iterator[tuple[Source, ast.FunctionDef, li
 
 def test_names_say_what_they_hold() -> None:
     total, empty = 0, []
-    for path, tree in sources():
-        for name, line in bound_names(tree):
+    for path, _, nodes in sources():
+        for name, line in bound_names(nodes):
             total += 1
             if EMPTY_NAME.fullmatch(name):
                 empty.append(f"{path}:{line}: {name}")
@@ -110,7 +110,7 @@ def test_a_class_name_is_defined_in_one_file() -> None:
 def test_a_file_name_is_used_once() -> None:
     stems = (
         (PurePath(path).stem, path)
-        for path, _ in sources()
+        for path, _, _ in sources()
         if not (path.startswith("service/features/") and PurePath(path).stem in PARTS)
     )
     repeated = several_files((stem, path) for stem, path in stems if not stem.startswith("__"))

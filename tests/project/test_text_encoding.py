@@ -45,8 +45,8 @@ def test_the_check_sees_what_it_should() -> None:
 def test_text_has_a_named_encoding() -> None:
     calls = [
         f"{path}:{node.lineno}"
-        for path, tree in sources()
-        for node in ast.walk(tree)
+        for path, _, nodes in sources()
+        for node in nodes
         if isinstance(node, ast.Call) and names_no_encoding(node)
     ]
     assert not calls, "\n".join(calls)

@@ -1,23 +1,16 @@
 """Text of users in tables is printed as it is."""
 
-import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from cbir.api.main import app
+from cbir.descriptors.encoders import Encoder
+from cbir.errors import InvalidInput
 from cbir.system.console import results_console
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture
-from tests.project.sources import sources
-
-CONSOLES = {  # results, and progress without markup
-    "cbir/system/console.py",
-    "indexer/index_progress.py",
-}
 
 
 def test_markup_and_emoji_codes_stay(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,10 +33,9 @@ def test_names_do_not_control_the_terminal(tmp_path: Path) -> None:
     bad.write_text("no picture")
     place = tmp_path / "collection"
     options = ("--collection", place, "--profile", "tamura", "--jobs", 1)
-    command = [sys.executable, "-m", "cbir.api.main", "search", str(bad), "--collection", str(place)]
     printed = call("index", tmp_path / "images", *options, code=3)[0]
     printed += call("search", next((tmp_path / "images").glob("1*")), "--collection", place)[0]
-    printed += subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    printed += call("search", bad, "--collection", place, code=2)[1]
     assert printed.count("\ufffd[31m") >= 4
     assert not set(printed) & {"\x1b", "\x9b"}
 
@@ -64,55 +56,12 @@ def test_labels_that_look_like_markup_are_compared(tmp_path: Path) -> None:
     assert "[/x]1" in call("collection", "labels", "[/x]", "--collection", a)[0]
 
 
-def test_no_command_makes_a_console_of_its_own() -> None:
-    """Rich reads markup in text unless its console is told otherwise: `results_console` is."""
-    made = [
-        f"{path}:{node.lineno}"
-        for path, tree in sources()
-        for node in ast.walk(tree)
-        if path not in CONSOLES
-        and (
-            (
-                isinstance(node, ast.Call)
-                and getattr(node.func, "id", getattr(node.func, "attr", "")) == "Console"
-            )
-            or (
-                isinstance(node, ast.ImportFrom)
-                and node.module in ("rich", "rich.markup", "rich.console", "rich.text")
-            )
-        )
-        and not _is_for_types(tree, node)
-    ]
-    assert made == []
-    for path, tree in sources():
-        for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Call)
-                and getattr(node.func, "id", "") == "TextColumn"
-                and "rate" not in ast.unparse(node)
-            ):
-                assert "markup=False" in ast.unparse(node), path
+def test_the_list_of_encoders_names_extras_and_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(encoder: Encoder) -> None:
+        raise InvalidInput("torch is missing: pip install '.[volume]'")
 
-
-def _is_for_types(tree: ast.Module, node: ast.AST) -> bool:
-    blocks = [
-        each for each in tree.body if isinstance(each, ast.If) and ast.unparse(each.test) == "TYPE_CHECKING"
-    ]
-    return any(node in set(ast.walk(block)) for block in blocks)
-
-
-def test_the_list_of_encoders_names_extras_and_descriptors() -> None:
-    code = """
-import sys
-from cbir.descriptors import encoders
-from cbir.errors import InvalidInput
-from cbir.descriptors.encoders import Encoder
-def missing(self): raise InvalidInput("torch is missing: pip install '.[volume]'")
-Encoder.check_available = missing
-from cbir.api.main import app
-app(["encoder", "list"])
-"""
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    monkeypatch.setattr(Encoder, "check_available", missing)
+    printed = call("encoder", "list")[0]
     assert "pip install '.[volume]'" in printed
     assert "huang2012" in printed
 
