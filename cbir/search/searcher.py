@@ -59,7 +59,8 @@ class Searcher:
     settings : Settings
         Limits, default re-ranker, device, addresses of archive and viewer.
     vectors : Vectors, optional
-        Vectors behind an index, of which searches read candidates alone; None to compare all images.
+        Vectors behind an index, of which searches read candidates alone; None for those of the index that the
+        settings name, if any.
     """
 
     def __init__(self, collection: Collection, settings: Settings, vectors: Vectors | None = None) -> None:

@@ -255,7 +255,7 @@ class CollectionHandle:
         try:
             collection = open_or_fallback(folder)
             collection.close_when_unused()
-            index = None if collection.fallback_for else open_index(collection, self.settings)
+            index = open_index(collection, self.settings)
             if self._opened and index is None:
                 collection.view()  # before it replaces one that works
             searcher = Searcher(collection, self.settings, index.vectors if index else None)

@@ -168,7 +168,7 @@ class CollectionIndex:
 
 
 def open_index(collection: Collection, settings: Settings) -> CollectionIndex | None:
-    """Return the index of a collection, which need not be built yet; None if the settings name none.
+    """Return the index of a collection, which need not be built yet; None if the settings name none, or for a copy.
 
     Nothing connects before it is needed. Raises InvalidInput if the index does not fit the collection.
     """
@@ -194,6 +194,8 @@ def _editions(collection: Collection, kind: str) -> Editions:
 
 def _kind(collection: Collection, settings: Settings) -> str | None:
     """Return the kind of vector index that the settings name; None where the snapshot itself is searched."""
+    if collection.fallback_for:  # a last good copy is read as it is
+        return None
     if settings.index == "auto":
         return "ivf" if len(collection) > settings.exact_limit else None
     return None if settings.index == "flat" else settings.index.partition(":")[0]

@@ -13,6 +13,8 @@ from cbir.store.base import collection_folder
 from cbir.store.records import originals
 from cbir.store.safety import last_good
 from cbir.store.safety.last_good import differing_definitions
+from cbir.settings import Settings
+from cbir.store.index.open_index import open_index
 from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.backup_log import append_log
 from cbir.store.upkeep.collection_copy import copy_collection
@@ -89,6 +91,13 @@ def test_an_interrupted_replacement_is_finished(full: Collection, left: str) -> 
             pass
     assert copy.exists()
     assert not previous.exists()
+
+
+def test_a_copy_has_no_vector_index(full: Collection) -> None:
+    (full.folder / "collection.sqlite").write_bytes(b"")
+    with open_or_fallback(full.folder) as opened:
+        assert opened.fallback_for
+        assert open_index(opened, Settings(index="hnsw")) is None
 
 
 def test_deletions_reach_the_copy_whose_replacement_was_interrupted(full: Collection) -> None:
