@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import CollectionDamaged
+from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base import collection_folder
+from cbir.store.index.open_index import open_index
 from cbir.store.records import originals
 from cbir.store.safety import last_good
 from cbir.store.safety.last_good import differing_definitions
-from cbir.settings import Settings
-from cbir.store.index.open_index import open_index
 from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.backup_log import append_log
 from cbir.store.upkeep.collection_copy import copy_collection
