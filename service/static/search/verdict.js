@@ -52,17 +52,19 @@ export function verdictOf({ likeness, outlier }) {
   return { level: "usual", title: tr("Familiar: closer than {tenths} in 10 images here", { tenths: Math.min(tenths, 9) }) };
 }
 
-/** The results with a say of their own: one of each patient, and one of those that are as far from the query, as copies of one picture are. */
+/** The nearest results with a say of their own: one of each patient, and one of those that are as far from the query, as copies of one picture are. */
 function independent(results) {
   const isCopy = (hit, other) => (hit.patient && hit.patient === other.patient) || Math.abs(hit.distance - other.distance) <= SAME_DISTANCE * other.distance;
-  return results.filter((hit, index) => !results.slice(0, index).some((other) => isCopy(hit, other)));
+  const kept = [];
+  for (const hit of results) if (kept.length < NEAREST && !kept.some((other) => isCopy(hit, other))) kept.push(hit);
+  return kept;
 }
 
 /** The value that most of the nearest results have, where it leads among all, or that they do not agree; "" where nothing is known of them. */
 export function headlineOf({ results }) {
   const [key] = shareKeys(results);
   if (key === undefined || PLAIN_KEYS.includes(key)) return "";
-  const nearest = independent(results).slice(0, NEAREST);
+  const nearest = independent(results);
   const [near, all] = [nearest, results].map((list) => shareParts(list, key).filter(({ rest }) => !rest));
   if (near.reduce((sum, { count }) => sum + count, 0) < 2) return "";
   const [{ name, count }] = near;

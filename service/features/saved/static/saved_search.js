@@ -92,10 +92,11 @@ function content() {
 }
 
 async function save(asked) {
+  const { query } = state; // another one may be searched before the service answers
   const fields = { title: asked.get("title"), note: asked.get("note"), shared: asked.has("shared"), ...content() };
-  const options = state.query.file ? formBody({ file: state.query.file }, { case: JSON.stringify(fields) }) : jsonBody(fields);
+  const options = query.file ? formBody({ file: query.file }, { case: JSON.stringify(fields) }) : jsonBody(fields);
   const { id, title } = await fetchJson(addressIn("", "cases", { collection: collectionName() }), options);
-  drafts.delete(state.query);
+  drafts.delete(query);
   update({ notice: html`${tr("Case saved:")} <a href=${pageAddress("cases", id)}>${title}</a>` });
 }
 

@@ -32,9 +32,11 @@ export function remedyOf({ status, temporary }) {
 /** An error {remedy, title, message} for the person who judges. */
 export function problemOf(error) {
   const remedy = remedyOf(error);
-  const message = error.status ? error.message : tr("Your answers are stored in this browser and sent when the server responds again.");
+  const isAway = !error.status;
+  const titles = { login: error.status === 401 ? tr("You are no longer logged in") : null, later: isAway ? tr("The server does not respond") : tr("The server is busy") };
+  const message = isAway ? tr("Your answers are stored in this browser and sent when the server responds again.") : error.message;
   const logIn = () => location.assign(`/login?${new URLSearchParams({ next: location.pathname + location.search })}`);
-  return { remedy, title: error.title, message, ...(remedy === "login" && { again: logIn, words: tr("Log in") }) };
+  return { remedy, title: titles[remedy] ?? tr("The request was refused"), message, ...(remedy === "login" && { again: logIn, words: tr("Log in") }) };
 }
 
 /** A body with the name of the person, unless the login says who it is. */

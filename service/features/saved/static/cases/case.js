@@ -47,7 +47,8 @@ function answer(hit, index, { saved, source, facts, keys, ranks }, verdicts) {
   const image = facts.images[hit.image_id];
   const verdict = verdicts.get(hit.image_id) ?? 0;
   const isIn = ranks.includes(hit.rank);
-  const shown = () => lookCloser(saved.answers.map((each) => ({ ...facts.images[each.image_id], rank: each.rank })), index, facts.collection, { source, caption: saved.search.text ?? "" });
+  const stack = source?.kind === "image" ? { ...source, series: true } : source;
+  const shown = () => lookCloser(saved.answers.map((each) => ({ ...facts.images[each.image_id], rank: each.rank })), index, facts.collection, { source: stack, caption: saved.search.text ?? "" });
   const below = html`${verdict ? html`<span class="hint">${verdict > 0 ? `✓ ${tr("relevant")}` : `✕ ${tr("not relevant")}`}</span>` : nothing}
     ${remembered("expert") === "yes" ? html`<span class="hint">${fixed(hit.score, 3)} · ${fixed(hit.distance, 3)}</span>` : nothing}
     ${labelLines(image, keys)}
@@ -73,7 +74,7 @@ function teachingFile({ saved, facts, keys, ranks, checked }) {
 
 export function draw(now) {
   const { saved, facts } = now;
-  const headline = saved.search.where.length ? "" : headlineOf({ results: saved.answers.map((each) => ({ ...facts.images[each.image_id], ...each })) });
+  const headline = saved.search.where.length ? "" : headlineOf({ results: saved.answers.map((each) => ({ ...facts.images[each.image_id], patient: facts.images[each.image_id]?.patient_key, ...each })) });
   const verdicts = new Map(saved.marks.map(({ image_id, relevance }) => [image_id, Math.sign(relevance)]));
   return html`<article class="saved-sheet">
       <h1>${saved.title}</h1>
