@@ -55,9 +55,7 @@ export function verdictOf({ likeness, outlier }) {
 /** The nearest results with a say of their own: one of each patient, and one of those that are as far from the query, as copies of one picture are. */
 function independent(results) {
   const isCopy = (hit, other) => (hit.patient && hit.patient === other.patient) || Math.abs(hit.distance - other.distance) <= SAME_DISTANCE * other.distance;
-  const kept = [];
-  for (const hit of results) if (kept.length < NEAREST && !kept.some((other) => isCopy(hit, other))) kept.push(hit);
-  return kept;
+  return results.reduce((kept, hit) => (kept.length < NEAREST && !kept.some((other) => isCopy(hit, other)) ? [...kept, hit] : kept), []);
 }
 
 /** The value that most of the nearest results have, where it leads among all, or that they do not agree; "" where nothing is known of them. */

@@ -47,8 +47,7 @@ function answer(hit, index, { saved, source, facts, keys, ranks }, verdicts) {
   const image = facts.images[hit.image_id];
   const verdict = verdicts.get(hit.image_id) ?? 0;
   const isIn = ranks.includes(hit.rank);
-  const stack = source?.kind === "image" ? { ...source, series: true } : source;
-  const shown = () => lookCloser(saved.answers.map((each) => ({ ...facts.images[each.image_id], rank: each.rank })), index, facts.collection, { source: stack, caption: saved.search.text ?? "" });
+  const shown = () => lookCloser(saved.answers.map((each) => ({ ...facts.images[each.image_id], rank: each.rank })), index, facts.collection, { source: source && { ...source, series: source.kind === "image" }, caption: saved.search.text ?? "" });
   const below = html`${verdict ? html`<span class="hint">${verdict > 0 ? `✓ ${tr("relevant")}` : `✕ ${tr("not relevant")}`}</span>` : nothing}
     ${remembered("expert") === "yes" ? html`<span class="hint">${fixed(hit.score, 3)} · ${fixed(hit.distance, 3)}</span>` : nothing}
     ${labelLines(image, keys)}
