@@ -1,5 +1,5 @@
 # make demo    index synthetic radiographs (or IMAGES=folder) and serve a page to search them
-# make check   style, import contracts, types and the unit tests: 1 GB to install, then two to three minutes
+# make check   style, import contracts, types and the unit tests: 1 GB to install, then a minute and a half on two cores
 # make test    every test; says what it installs for them, 8.5 GB, and how to leave some of it out
 # make bench   the benchmarks, small
 # make test-docs    follow README, docs/start.md and the guides, each in a clean clone and an empty environment (PAGES)
