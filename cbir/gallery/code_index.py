@@ -1,9 +1,9 @@
-"""Search of many vectors by FAISS in codes of four bits for each value, an eighth of the bytes; answers stay exact.
+"""Search of many vectors by FAISS in codes of four bits for each value, an eighth of the bytes.
 
 Vectors are rotated at random, so that all values count alike, and each value becomes one of 16. FAISS adds up squared
 distances from tables that stay in registers (F. André, A.-M. Kermarrec, N. Le Scouarnec: Cache locality is not
 enough, VLDB 2015). Every search measures how far off these are, and returns so many more rows, to be compared
-themselves.
+themselves: one of the nearest is missed where its error is above SURE standard deviations.
 """
 
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ LEAST = 4000  # rows fetched besides
 MORE = 4  # times as many, where these were too few
 MOST_SHARE = 0.25  # of the rows: where more would be fetched, the vectors are compared
 COMPARED = 200  # of the fetched rows, to measure the error
+FEWEST = 50  # distinct ones that measure it: copies of a vector have one error, however many they are
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,16 +51,20 @@ class CodeIndex(FlatIndex):
                 found = self.codes.search(query[None, :], fetched, params=options)
             estimates, rows = found[0][0], found[1][0]
             farthest = estimates[reach] + SURE * self._error(query, estimates[: 2 * reach], rows)
-            if farthest <= estimates[-1]:
+            if farthest < estimates[-1]:
                 return np.sort(rows[estimates <= farthest])
-            fetched *= MORE
+            fetched *= MORE if np.isfinite(farthest) else len(self)
         return super().nearest(query, count, allowed)
 
     def _error(self, query: Floats, estimates: Floats, rows: Rows) -> float:
-        """Return the standard deviation of the errors of estimated squared distances (m,) to the first rows."""
+        """Return the standard deviation of the errors of estimated squared distances (m,) to the first rows.
+
+        It is infinite where too few of them are distinct to tell.
+        """
         compared = spread_rows(len(estimates), COMPARED)
         squared = np.square(self.vectors[rows[compared]] - query).sum(axis=1)
-        return float(np.std(estimates[compared] - squared))
+        distinct = np.unique(squared, return_index=True)[1]
+        return float(np.std((estimates[compared] - squared)[distinct])) if len(distinct) >= FEWEST else np.inf
 
 
 def build_codes(vectors: Floats) -> faiss.Index:

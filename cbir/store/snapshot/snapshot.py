@@ -226,8 +226,9 @@ def read_codes(path: Path, checksum: str, snapshot: Snapshot) -> CodeIndex:
         content = path.read_bytes()
         if hashlib.blake2b(content, digest_size=16).hexdigest() != checksum:
             raise CollectionDamaged(f"the codes {path.name} have changed since they were written")
-        codes = faiss.deserialize_index(np.frombuffer(content, np.uint8))
-    except (OSError, RuntimeError) as error:
+        array = np.frombuffer(content, np.uint8)
+        codes = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(array), array.size))
+    except (OSError, RuntimeError, MemoryError) as error:
         raise CollectionDamaged(f"the codes {path.name} cannot be read") from error
     if (codes.ntotal, codes.d) != snapshot.vectors.shape:
         raise CollectionDamaged(f"the codes {path.name} do not fit their snapshot")

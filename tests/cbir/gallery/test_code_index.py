@@ -94,6 +94,20 @@ def test_vectors_that_codes_do_not_tell_apart_are_compared(compared: list[int]) 
     assert compared == [20]
 
 
+@pytest.mark.parametrize(("copies", "count"), [(2000, 50), (300, 20)])
+def test_copies_of_a_vector_do_not_hide_what_is_nearer(copies: int, count: int) -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(COUNT, 64)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    query = vectors[0].copy()
+    directions = rng.normal(size=(16, 64)).astype(np.float32)
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    vectors[1:16] = query + 0.49 * directions[1:]
+    vectors[16 : 16 + copies] = query + 0.5 * directions[0]
+    found = coded(vectors).nearest(query, count)
+    assert nearest(vectors, query, None, 16) <= set(found.tolist())
+
+
 def test_a_value_much_larger_than_the_others_does_no_harm() -> None:
     vectors = clustered(COUNT, DIMENSIONS)
     vectors[:, 0] *= 100

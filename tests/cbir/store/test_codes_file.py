@@ -9,6 +9,7 @@ import pytest
 
 from cbir import settings
 from cbir.errors import CollectionDamaged
+from cbir.gallery import code_index
 from cbir.gallery.code_index import CodeIndex, build_codes
 from cbir.gallery.flat_index import FlatIndex
 from cbir.search import Request, Searcher
@@ -72,6 +73,18 @@ def _large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def codes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the codes of few images be searched, and a test fail where vectors are compared in their place."""
+    for name, value in {"BESIDE": 1, "LEAST": 50, "MOST_SHARE": 1, "FEWEST": 5}.items():
+        monkeypatch.setattr(code_index, name, value)
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("codes did not tell which vectors are the nearest")
+
+    monkeypatch.setattr(FlatIndex, "nearest", refuse)
+
+
+@pytest.fixture
 def filled(collection: Collection, entries: Entries) -> Collection:
     """200 images with a snapshot; half of them are of ward A."""
     with collection.writer() as writer:
@@ -112,6 +125,7 @@ def test_a_large_snapshot_has_them_and_a_small_one_has_not(
     assert search(filled)[::2] == (found, CodeIndex.name)
 
 
+@pytest.mark.usefixtures("codes_alone")
 def test_additions_and_deletions_are_seen(filled: Collection, entries: Entries) -> None:
     with filled.writer() as writer:
         writer.add(entries(200, 204, ward="A"))
@@ -144,7 +158,7 @@ def test_a_damaged_file_is_reported_and_not_used(filled: Collection) -> None:
     path = filled.folder / "snapshots" / codes_files(filled)[-1].name
     damaged = path.with_suffix(".damaged")
     damaged.write_bytes(path.read_bytes()[:-1] + b"x")
-    damaged.replace(path)  # in place it would change under `filled`, which has it mapped
+    damaged.replace(path)  # in place it would change under `filled`, which goes on with what it has read
     with Collection(filled.folder) as again:
         assert search(again)[::2] == (expected, "flat")
         assert again.snapshot_problem is not None
