@@ -139,7 +139,7 @@ def select_top(
     hits: Rows | None = None,
     judged: Rows | None = None,
 ) -> Ranked:
-    """Select the best images of a re-ranked list, those with equal vectors side by side; others lend no score to hits.
+    """Select the best images of a re-ranked list, those with equal vectors side by side; others lend them no score.
 
     Parameters
     ----------

@@ -227,11 +227,13 @@ def read_codes(path: Path, checksum: str, snapshot: Snapshot) -> CodeIndex:
         if hashlib.blake2b(content, digest_size=16).hexdigest() != checksum:
             raise CollectionDamaged(f"the codes {path.name} have changed since they were written")
         array = np.frombuffer(content, np.uint8)
-        codes = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(array), array.size))
+        reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(array), array.size)
+        codes = faiss.read_index(reader)
     except (OSError, RuntimeError, MemoryError) as error:
         raise CollectionDamaged(f"the codes {path.name} cannot be read") from error
     if (codes.ntotal, codes.d) != snapshot.vectors.shape:
         raise CollectionDamaged(f"the codes {path.name} do not fit their snapshot")
+    codes.referenced_objects = [reader, array]  # parts of it view them
     return CodeIndex(snapshot.index.index, snapshot.vectors, codes)
 
 
