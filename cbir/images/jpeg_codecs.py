@@ -1,7 +1,8 @@
 """Structure of JPEG, JPEG-LS and JPEG 2000 streams, read as decoders read it, and their samples as coded."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -198,13 +199,22 @@ def decode_jpeg_ls(coded: bytes, frame: JpegFrame) -> Samples:
     decode: Callable[[bytes], Samples] = imagecodecs.jpegls_decode
     try:
         return decode(coded)
-    except imagecodecs.JpeglsError:
-        data, end, _ = coded.rpartition(END_OF_IMAGE)
-        if data.endswith(b"\0"):  # padding before the end
-            return decode(data.rstrip(b"\0") + end)
-        if frame.bits >= 8 or not (error := _allowed_error(coded)):
-            raise
-        return decode(_with_early_thresholds(coded, frame.bits, error))
+    except imagecodecs.JpeglsError as error:
+        for changed in _as_others_code(coded, frame.bits):
+            with suppress(imagecodecs.JpeglsError):
+                return decode(changed)
+        raise error
+
+
+def _as_others_code(coded: bytes, bits: int) -> Iterator[bytes]:
+    """Yield a frame of JPEG-LS that CharLS refuses without its padding, with other thresholds, and with both."""
+    data, end, _ = coded.rpartition(END_OF_IMAGE)
+    frames = [coded]
+    if data.endswith(b"\0"):  # padding before the end, or the last bits of the image
+        frames.append(data.rstrip(b"\0") + end)
+        yield frames[1]
+    if bits < 8 and (error := _allowed_error(coded)):
+        yield from (_with_early_thresholds(each, bits, error) for each in frames)
 
 
 def decode_jpeg_2000(coded: bytes) -> Samples:

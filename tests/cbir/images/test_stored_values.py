@@ -144,12 +144,29 @@ def test_near_lossless_jpeg_ls_of_dcmtk_below_eight_bits(bits, error, tmp_path):
     if shutil.which("dcmcjpls") is None:
         pytest.skip("dcmcjpls, of Debian's dcmtk, is not installed")
     values = values_of(bits, False).astype(np.uint8)
-    path = tmp_path / "plain.dcm"
-    path.write_bytes(written(dicom_set(values, BitsStored=bits, HighBit=bits - 1)))
-    options = ["+en", "+md", str(error)]
-    subprocess.run(["dcmcjpls", *options, path, tmp_path / "coded.dcm"], check=True, capture_output=True)
-    ((found, _),) = stored_frames(pydicom.dcmread(tmp_path / "coded.dcm"))
+    dataset = coded_by_dcmtk(values, bits, error, tmp_path)
+    ((found, _),) = stored_frames(dataset)
     assert np.abs(found.astype(int) - values).max() <= error
+
+
+def coded_by_dcmtk(values, bits, error, folder):
+    """Return a data set with values in near-lossless JPEG-LS."""
+    (folder / "plain.dcm").write_bytes(written(dicom_set(values, BitsStored=bits, HighBit=bits - 1)))
+    options = ["+en", "+md", str(error), folder / "plain.dcm", folder / "coded.dcm"]
+    subprocess.run(["dcmcjpls", *options], check=True, capture_output=True)
+    return pydicom.dcmread(folder / "coded.dcm")
+
+
+@pytest.mark.skipif(shutil.which("dcmcjpls") is None, reason="dcmcjpls, of Debian's dcmtk, is not installed")
+def test_the_last_bits_of_an_image_of_dcmtk_may_be_zero(tmp_path):
+    for seed in range(100):
+        values = np.random.default_rng(seed).integers(0, 64, (24, 40), np.uint8)
+        values[0, :2] = 0, 63
+        dataset = coded_by_dcmtk(values, 6, 2, tmp_path)
+        if b"\0\xff\xd9" in dataset.PixelData:
+            break
+    ((found, _),) = stored_frames(dataset)
+    assert np.abs(found.astype(int) - values).max() <= 2
 
 
 @pytest.mark.parametrize("signed", [False, True])
