@@ -51,9 +51,11 @@ class CodeIndex(FlatIndex):
                 found = self.codes.search(query[None, :], fetched, params=options)
             estimates, rows = found[0][0], found[1][0]
             farthest = estimates[reach] + SURE * self._error(query, estimates[: 2 * reach], rows)
+            if np.isinf(farthest):
+                break
             if farthest < estimates[-1]:
                 return np.sort(rows[estimates <= farthest])
-            fetched *= MORE if np.isfinite(farthest) else len(self)
+            fetched *= MORE
         return super().nearest(query, count, allowed)
 
     def _error(self, query: Floats, estimates: Floats, rows: Rows) -> float:

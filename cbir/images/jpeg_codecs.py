@@ -200,13 +200,13 @@ def decode_jpeg_ls(coded: bytes, frame: JpegFrame) -> Samples:
     try:
         return decode(coded)
     except imagecodecs.JpeglsError as error:
-        for changed in _as_others_code(coded, frame.bits):
+        for repaired in _repaired_frames(coded, frame.bits):
             with suppress(imagecodecs.JpeglsError):
-                return decode(changed)
+                return decode(repaired)
         raise error
 
 
-def _as_others_code(coded: bytes, bits: int) -> Iterator[bytes]:
+def _repaired_frames(coded: bytes, bits: int) -> Iterator[bytes]:
     """Yield a frame of JPEG-LS that CharLS refuses without its padding, with other thresholds, and with both."""
     data, end, _ = coded.rpartition(END_OF_IMAGE)
     frames = [coded]

@@ -139,7 +139,9 @@ def select_top(
     hits: Rows | None = None,
     judged: Rows | None = None,
 ) -> Ranked:
-    """Select the best images of a re-ranked list, those with equal vectors side by side; others lend them no score.
+    """Select the best images of a re-ranked list, those with equal vectors side by side.
+
+    A copy that may not be selected lends its score to none.
 
     Parameters
     ----------

@@ -168,7 +168,9 @@ class CollectionIndex:
 
 
 def open_index(collection: Collection, settings: Settings) -> CollectionIndex | None:
-    """Return the index of a collection, which need not be built yet; None if the settings name none, or for a copy.
+    """Return the index of a collection, which need not be built yet; None if the settings name none.
+
+    A last good copy has none: it is read as it is.
 
     Nothing connects before it is needed. Raises InvalidInput if the index does not fit the collection.
     """
@@ -194,7 +196,7 @@ def _editions(collection: Collection, kind: str) -> Editions:
 
 def _kind(collection: Collection, settings: Settings) -> str | None:
     """Return the kind of vector index that the settings name; None where the snapshot itself is searched."""
-    if collection.fallback_for:  # a last good copy is read as it is
+    if collection.fallback_for:
         return None
     if settings.index == "auto":
         return "ivf" if len(collection) > settings.exact_limit else None

@@ -62,3 +62,12 @@ def test_judged_images_keep_their_places() -> None:
     judged = np.array([2])
     assert select_top(NoReranking(), scored, ranking, gallery, 3).numbers.tolist() == [0, 2, 1]
     assert select_top(NoReranking(), scored, ranking, gallery, 3, judged=judged).numbers.tolist() == [0, 1, 2]
+
+
+def test_a_copy_that_may_not_be_selected_lends_no_score() -> None:
+    gallery = Gallery((np.array([[1, 0], [0, 1], [1, 0]], np.float32),), np.arange(3))
+    ranking = rank(np.zeros(2, np.float32), gallery)
+    scored = (ranking.rows, Reranked(np.array([3, 2, 1], np.float32)))
+    selected = select_top(NoReranking(), scored, ranking, gallery, 3, hits=np.array([1, 2]))
+    assert selected.numbers.tolist() == [1, 2]  # [2, 1] with the score of the copy in row 0
+    assert selected.scores.tolist() == [2, 1]
