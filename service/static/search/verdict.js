@@ -42,13 +42,10 @@ export function shareParts(results, key) {
   return parts;
 }
 
-/** What is said of a query that is unlike all images. */
-export const unlikeAll = () => ({ level: "outlier", title: tr("Nothing here looks like this"), text: tr("These are the least unlike images, not similar ones.") });
-
 /** How like the collection a query is {title, level}: level is "usual", "unusual" or "outlier"; null if that is not known. */
 export function verdictOf({ likeness, outlier }) {
+  if (outlier) return { level: "outlier", title: tr("Nothing here looks like this"), text: tr("These are the least unlike images, not similar ones.") };
   if (likeness === null || likeness === undefined) return null;
-  if (outlier) return unlikeAll();
   const tenths = Math.round(likeness * 10);
   if (likeness < UNUSUAL) return { level: "unusual", title: tr("Unusual here: few images are as far from all others") };
   if (likeness < FAMILIAR || tenths < 1) return { level: "unusual", title: tr("Less usual here: most images have a closer match") };

@@ -5,7 +5,7 @@ import { card } from "../card.js";
 import { problemBox } from "../list_page.js";
 import { state, update } from "../page_state.js";
 import { apiAddress, changeForm, deleteButton, exportAddress, lookCloser, savedFacts } from "../saved/own.js";
-import { headlineOf, unlikeAll } from "../search/verdict.js";
+import { headlineOf, verdictOf } from "../search/verdict.js";
 import { remembered } from "../theme.js";
 import { fixed, tr, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
@@ -71,16 +71,10 @@ function teachingFile({ saved, facts, keys, ranks, checked }) {
   </section>`;
 }
 
-/** What the page of the search said of its results. */
-function headline({ saved, facts }) {
-  if (saved.outlier) return unlikeAll().title;
-  if (saved.search.where.length) return "";
-  return headlineOf({ results: saved.answers.map((each) => ({ ...facts.images[each.image_id], patient: facts.images[each.image_id]?.patient_key, ...each })) });
-}
-
 export function draw(now) {
   const { saved, facts } = now;
-  const said = headline(now);
+  const hits = saved.answers.map((each) => ({ ...facts.images[each.image_id], patient: facts.images[each.image_id]?.patient_key, ...each }));
+  const said = saved.outlier ? verdictOf(saved).title : !saved.search.where.length && headlineOf({ results: hits });
   const verdicts = new Map(saved.marks.map(({ image_id, relevance }) => [image_id, Math.sign(relevance)]));
   return html`<article class="saved-sheet">
       <h1>${saved.title}</h1>
