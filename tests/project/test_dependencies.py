@@ -2,13 +2,11 @@
 
 import ast
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
-from pathlib import Path
 
 import pytest
 
@@ -136,22 +134,3 @@ def test_the_client_loads_no_library_for_images() -> None:
     modules = set(loaded.stdout.split())
     assert "httpx" in modules
     assert not modules & {"cv2", "faiss", "flask", "scipy", "sklearn", "sqlalchemy", "torch"}
-
-
-EARLIER = """#!/bin/sh
-exec "%s" -c "import sys; sys.version_info, sys.version = (3, 10, 9), '3.10.9 (main)'; exec(sys.argv[2])" "$@"
-"""
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-@pytest.mark.parametrize("target", ["installed", "installed-unit", "installed-test", "installed-docs"])
-def test_an_earlier_python_hears_which_one_is_needed(tmp_path: Path, target: str) -> None:
-    assert PROJECT["requires-python"] == ">=3.11"
-    python, venv = tmp_path / "python3.10", tmp_path / "venv"
-    python.write_text(EARLIER % sys.executable)
-    python.chmod(0o755)
-    command = ["make", f"PYTHON={python}", f"VENV={venv}", f"{venv}/{target}"]
-    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert made.returncode != 0
-    assert f"cbir needs Python 3.11 or later, and {python} is 3.10.9;" in made.stderr
-    assert not venv.exists()
