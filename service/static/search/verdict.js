@@ -85,5 +85,5 @@ export function agreementOf(agreement) {
   if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return "";
   const { right, low, high, images } = agreement;
   const percent = { right: Math.min(Math.round(right * 100), 99), low: Math.floor(low * 100), high: Math.ceil(high * 100) };
-  return tr("Of {images} such searches with images here, {right} % were right ({low} to {high} %).", { images, ...percent });
+  return tr("For {images} images here, such an agreement was right in about {right} % ({low} to {high} %).", { images, ...percent });
 }
