@@ -26,6 +26,7 @@ from cbir.store.views.collection_view import View
 from cbir.store.views.index_feed import exclusions
 from cbir.system.device import Device, acquire_device_lock, faiss_gpu_problem, resolve_device
 from cbir.system.device_failure import device_failures, give_up_gpu, gpu_failure, with_remedy
+from cbir.system.memory import release_memory
 from cbir.system.threads import cores, for_each
 
 LEAST = 20_000  # images; a smaller collection is searched on the CPU sooner than it is sent anywhere
@@ -246,6 +247,7 @@ class ViewVectors:
             graph, _ = neighbourhood.covering(VectorBlocks((snapshot.vectors,)))
             graph = graph.beginning(len(snapshot.ids))  # whole lists may have extended it
             _graphs[neighbourhood] = numbered = number_graph(snapshot.ids, graph, neighbourhood.space)
+            release_memory()  # building it took several times as much
         return numbered
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:

@@ -1,5 +1,6 @@
 """Codes of vectors beside a snapshot: written for large ones, renewed with them, and searched first."""
 
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,20 @@ def test_file_is_read_as_it_was_written_and_others_are_refused(tmp_path: Path) -
     path.unlink()
     with pytest.raises(CollectionDamaged, match="cannot be read"):
         read_codes(path, checksum, snapshot)
+
+
+def test_no_second_copy_of_the_file_stays_in_memory(tmp_path: Path) -> None:
+    vectors = clustered(20_000)
+    path, snapshot = tmp_path / "1.codes", snapshot_of(vectors)
+    checksum = write_codes(path, build_codes(vectors))
+    tracemalloc.start()
+    try:
+        index = read_codes(path, checksum, snapshot)
+        kept, _ = tracemalloc.get_traced_memory()  # by Python; FAISS has the codes
+    finally:
+        tracemalloc.stop()
+    assert len(index) == len(vectors)
+    assert kept < path.stat().st_size / 2
 
 
 @pytest.fixture(autouse=True)
