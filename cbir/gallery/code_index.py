@@ -13,7 +13,7 @@ import faiss
 import numpy as np
 
 from cbir.gallery.flat_index import FlatIndex, one_search_thread, select_rows
-from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
+from cbir.gallery.vector_blocks import Floats, Rows, spread_rows, table_of
 from cbir.system.threads import checkpoint
 
 TRAINED = 5000  # vectors that the 16 values are fitted to; fewer are repeated
@@ -24,6 +24,7 @@ FETCHED = 3  # times as many rows are fetched as are to be found
 LEAST = 4000  # rows fetched besides
 MORE = 4  # times as many, where these were too few
 MOST_SHARE = 0.25  # of the rows: where more would be fetched, the vectors are compared
+ONE_LOOK = 0.08  # of the rows: where more would be fetched, those of a filter are searched for apart
 COMPARED = 200  # of the fetched rows, to measure the error
 FEWEST = 50  # distinct ones that measure it: copies of a vector have one error, however many they are
 
@@ -41,22 +42,52 @@ class CodeIndex(FlatIndex):
 
     def nearest(self, query: Floats, count: int, allowed: Rows | None = None) -> Rows:
         total = len(self) if allowed is None else len(allowed)
-        fetched, reach = FETCHED * count + LEAST, count + BESIDE
-        selector = None
+        fetched, selector = FETCHED * count + LEAST, None
         while fetched <= MOST_SHARE * total:
-            checkpoint()
             selector = selector or select_rows(allowed, len(self))
-            options = faiss.SearchParametersPreTransform(index_params=faiss.SearchParametersIVF(sel=selector))
-            with one_search_thread():
-                found = self.codes.search(query[None, :], fetched, params=options)
-            estimates, rows = found[0][0], found[1][0]
-            farthest = estimates[reach] + SURE * self._error(query, estimates[: 2 * reach], rows)
+            estimates, rows = self._fetch(query, fetched, selector)
+            farthest = self._farthest(query, count, estimates, rows)
             if np.isinf(farthest):
                 break
             if farthest < estimates[-1]:
                 return np.sort(rows[estimates <= farthest])
             fetched *= MORE
         return super().nearest(query, count, allowed)
+
+    def nearest_both(
+        self, query: Floats, count: int, allowed: Rows | None, around: int, visible: Rows | None
+    ) -> tuple[Rows, Rows]:
+        """Return what `FlatIndex.nearest_both` does, of one look at all codes where the filter is wide."""
+        total = len(self) if visible is None else len(visible)
+        share = 1.0 if allowed is None else len(allowed) / total
+        fetched = FETCHED * max(int(count / share), around) + LEAST if share else total
+        if fetched <= ONE_LOOK * total:
+            estimates, rows = self._fetch(query, fetched, select_rows(visible, len(self)))
+            inside = slice(None) if allowed is None else table_of(allowed, len(self))[rows]
+            found = (count, estimates[inside], rows[inside]), (around, estimates, rows)
+            farthest = [self._farthest(query, *each) for each in found]
+            if max(farthest) < estimates[-1]:
+                narrow, wide = (
+                    np.sort(each[estimates <= limit])
+                    for (_, estimates, each), limit in zip(found, farthest, strict=True)
+                )
+                return narrow, wide
+        return super().nearest_both(query, count, allowed, around, visible)
+
+    def _fetch(self, query: Floats, count: int, selector: faiss.IDSelector | None) -> tuple[Floats, Rows]:
+        """Return the estimated squared distances (count,) of the nearest selected rows, ascending, and these rows."""
+        checkpoint()
+        options = faiss.SearchParametersPreTransform(index_params=faiss.SearchParametersIVF(sel=selector))
+        with one_search_thread():
+            estimates, rows = self.codes.search(query[None, :], count, params=options)
+        return estimates[0], rows[0]
+
+    def _farthest(self, query: Floats, count: int, estimates: Floats, rows: Rows) -> float:
+        """Return the estimate up to which the `count` nearest are among fetched rows; infinite if that is unknown."""
+        reach = count + BESIDE
+        if reach >= len(rows):
+            return np.inf
+        return float(estimates[reach] + SURE * self._error(query, estimates[: 2 * reach], rows))
 
     def _error(self, query: Floats, estimates: Floats, rows: Rows) -> float:
         """Return the standard deviation of the errors of estimated squared distances (m,) to the first rows.

@@ -59,6 +59,13 @@ def positions_among(candidates: Rows, rows: Rows) -> tuple[Rows, NDArray[np.bool
     return positions[present], np.asarray(present)
 
 
+def table_of(rows: Rows, count: int) -> NDArray[np.bool_]:
+    """Return which of `count` rows are among some: read sooner than these are bisected."""
+    table = np.zeros(count, bool)
+    table[rows] = True
+    return table
+
+
 def union(*several: Rows) -> Rows:
     """Return all numbers once, ascending; sorting them is several times as fast as the hashing of `numpy.unique`."""
     numbers = np.sort(np.concatenate([np.empty(0, np.int64), *several]))
@@ -155,6 +162,8 @@ class Space:
 
     def lengths(self, vectors: Floats) -> Floats:
         """Return the lengths (n,) that `transform` returns, without positions."""
+        if self.projection is None and not self.centre.any():
+            return _lengths(vectors)  # sooner than of a copy
         return _lengths(self._project(vectors))
 
     def _project(self, vectors: Floats) -> Scores:

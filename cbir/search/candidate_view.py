@@ -32,10 +32,6 @@ SAMPLED = "Images beyond the candidates count by a sample of them alone."
 
 NO_NUMBERS = np.empty(0, np.int64)
 EVERYTHING = IndexScope()
-LEAST_SHARE = 1 / 3  # share of the images that a filter keeps, below which they are searched for apart
-SPARE = (
-    1.3  # times as many images as should be enough are searched for, to find those behind a filter among them
-)
 
 
 @dataclass(frozen=True)
@@ -191,15 +187,17 @@ def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> Ca
     # An image of the sample that is nearer than a candidate is one, too: the index had missed it.
     best = listed[top_k(-distances, len(nearest) - (not complete))]
     hits = union(best, pool.rows(judged), pool.rows(reached))
-    graph = None
+    graph, passable = None, _passable(vectors, query, pool)
     if stored is not None:
-        graph = StoredNeighbourhood(stored, pool.ids, _linked(vectors, query, pool, hits, far))
+        others = pool.rows(union(far, query.judged))
+        linked = union(hits, others) if passable is None else union(hits, others, passable)
+        graph = StoredNeighbourhood(stored, pool.ids, linked)
     gallery = Gallery((pool.matrix,), pool.ids, scale.parts, graph, scale.projected, fitted_space=scale.space)
     ranking = RankingList(
         listed,
         distances,
         similarities(distances),
-        passable=_passable(vectors, query, pool, listed),
+        passable=None if passable is None else union(listed, passable),
         sample=pool.rows(sample) if len(sample) else None,
     )
     view = View(scale.generation, gallery, None, scale.statistics, None, None)
@@ -247,22 +245,12 @@ def _nearest(
 ) -> tuple[list[Neighbours], Numbers]:
     """Return the images nearest to each query, one more than are needed if there are more, and others around it.
 
-    Those are left out by a filter, and relevance may flow through them. Where the index compares all images, and the
-    filter keeps a third of them, one search for more is expected to find both.
+    Those are left out by a filter, and relevance may flow through them.
     """
     most = query.count + 1
     if stored is None or without_filter(query.scope) == query.scope:
         return vectors.nearest(query.queries, most, query.scope), NO_NUMBERS
-    number, total = query.count, vectors.count(query.scope) if vectors.compares_all else None
-    if total is not None and total >= LEAST_SHARE * len(vectors):
-        number = int(SPARE * most * len(vectors) / total)
-    wide = vectors.nearest(query.queries, number, EVERYTHING)
-    around = union(*(each.numbers[: query.count] for each in wide))
-    inside = vectors.within(union(*(each.numbers for each in wide)), query.scope)
-    neighbours = [each.among(inside, most) for each in wide]
-    if any(len(each.numbers) < most for each in neighbours):
-        neighbours = vectors.nearest(query.queries, most, query.scope)
-    return neighbours, around
+    return vectors.nearest_around(query.queries, most, query.scope, query.count)
 
 
 def _far(
@@ -295,20 +283,12 @@ def _far(
     return stored.numbers[stored.reached(rows, start, query.reach)]
 
 
-def _linked(vectors: Vectors, query: CandidateQuery, pool: _Pool, hits: Rows, far: Numbers) -> Rows:
-    """Return the rows that are joined by edges: hits, and what relevance may flow through, judged or filtered."""
-    linked = [hits, pool.rows(far), pool.rows(union(query.judged))]
-    if without_filter(query.scope) != query.scope:
-        linked.append(pool.rows(vectors.within(pool.ids, without_filter(query.scope))))
-    return union(*linked)
-
-
-def _passable(vectors: Vectors, query: CandidateQuery, pool: _Pool, listed: Rows) -> Rows | None:
-    """Return the rows that relevance may flow through; None for those that are listed."""
+def _passable(vectors: Vectors, query: CandidateQuery, pool: _Pool) -> Rows | None:
+    """Return the rows that relevance may flow through beside those of the list; None without a filter."""
     unfiltered = without_filter(query.scope)
     if not query.reach or unfiltered == query.scope:
         return None
-    return union(listed, pool.rows(vectors.within(pool.ids, unfiltered)))
+    return pool.rows(vectors.within(pool.ids, unfiltered))
 
 
 def _distances(queries: Floats, gallery: Gallery, rows: Rows) -> Floats:

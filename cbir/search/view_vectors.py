@@ -2,10 +2,11 @@
 
 import logging
 import os
+from collections.abc import Callable
 from copy import copy
 from pathlib import Path
 from threading import Lock
-from typing import Literal
+from typing import Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,7 +17,7 @@ from cbir.gallery.flat_index import FlatIndex, GpuFlatIndex
 from cbir.gallery.gallery import Gallery, top_k
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
-from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, is_among, positions_among, union
+from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, is_among, positions_among, table_of, union
 from cbir.store import Collection
 from cbir.store.base.normalisation import Statistics
 from cbir.store.index.port import IndexScope, Neighbours, Numbers
@@ -36,6 +37,7 @@ EVERYTHING = IndexScope()
 SPARE = 2  # times as many of the random order as are drawn are looked at before all images are
 LEFT_OUT = 256  # images drawn besides, in place of those that most scopes leave out
 _NONE = np.empty(0, np.int64)
+Found = TypeVar("Found")
 
 
 class SnapshotSearch:
@@ -95,6 +97,21 @@ class SnapshotSearch:
         if gpu is not None and self._suits_gpu(len(gallery.index), count, allowed):
             rows = self._on_gpu(gpu, gallery.blocks[0], query, count, allowed)
         return gallery.index.nearest(query, count, allowed) if rows is None else rows
+
+    def nearest_both(
+        self,
+        gallery: Gallery,
+        query: Floats,
+        count: int,
+        allowed: Rows | None,
+        around: int,
+        visible: Rows | None,
+    ) -> tuple[Rows, Rows]:
+        """Return what `FlatIndex.nearest_both` does; gallery as of `nearest`."""
+        if self._gpu is None:
+            assert gallery.index is not None
+            return gallery.index.nearest_both(query, count, allowed, around, visible)
+        return self.nearest(gallery, query, count, allowed), self.nearest(gallery, query, around, visible)
 
     def _suits_gpu(self, indexed: int, count: int, allowed: Rows | None) -> bool:
         total = indexed if allowed is None else len(allowed)
@@ -178,8 +195,6 @@ class ViewVectors:
         """Return the generation of the collection."""
         return self.view.generation
 
-    compares_all = True
-
     @property
     def index_name(self) -> str:
         """Name of the index that searches."""
@@ -214,28 +229,31 @@ class ViewVectors:
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
         """Return k images of `scope` for each of the `queries` (q, d), fewer only where fewer match."""
         gallery, rows = self.view.gallery, self.rows(scope)
-        answers: dict[int, Neighbours] = {}
+        allowed, added = _parts(gallery, rows)
 
-        def search(where: slice, query: Floats) -> None:
-            answers[where.start] = self._nearest(gallery, query, k, rows)
+        def search(query: Floats) -> Neighbours:
+            found = self._search.nearest(gallery, query, k, allowed) if gallery.index else _NONE
+            return _best(gallery, query, np.concatenate([found, added]), k)
 
-        slices = (slice(number, number + 1) for number in range(len(queries)))
-        for_each(zip(slices, queries, strict=True), search, min(cores(), len(queries)))
-        return [answers[number] for number in range(len(queries))]
+        return _of_each(queries, search)
 
-    def _nearest(self, gallery: Gallery, query: Floats, k: int, rows: Rows | None) -> Neighbours:
-        """Return the k nearest of some rows, ascending, or of all: of the index and of those added since."""
-        indexed = 0 if gallery.index is None else len(gallery.index)
-        nearest, allowed, added = _NONE, None, np.arange(indexed, len(gallery))
-        if rows is not None:
-            first = int(np.searchsorted(rows, indexed))
-            allowed, added = (None if first == indexed else rows[:first]), rows[first:]
-        if indexed:
-            nearest = self._search.nearest(gallery, query, k, allowed)
-        candidates = np.concatenate([nearest, added])
-        distances = gallery.distances(query, candidates)
-        best = top_k(-distances, k)
-        return Neighbours(gallery.ids[candidates[best]], distances[best])
+    def nearest_around(
+        self, queries: Floats, k: int, scope: IndexScope, around: int
+    ) -> tuple[list[Neighbours], Numbers]:
+        """Return what `nearest` does, and the numbers of the `around` images of any scope nearest to each query."""
+        gallery, rows = self.view.gallery, self.rows(scope)
+        allowed, added = _parts(gallery, rows)
+        visible, all_added = _parts(gallery, self.rows(EVERYTHING))
+
+        def search(query: Floats) -> tuple[Neighbours, Numbers]:
+            inside = near = _NONE
+            if gallery.index:
+                inside, near = self._search.nearest_both(gallery, query, k, allowed, around, visible)
+            found = _best(gallery, query, np.concatenate([inside, added]), k)
+            return found, _best(gallery, query, np.concatenate([near, all_added]), around).numbers
+
+        answers = _of_each(queries, search)
+        return [found for found, _ in answers], union(*(numbers for _, numbers in answers))
 
     def graph(self) -> NumberedGraph | None:
         """Return the k-NN graph of the snapshot; None without one."""
@@ -290,7 +308,7 @@ class ViewVectors:
         if self._known_rows is None:
             return is_among(rows, allowed)
         if scope not in self._known_tables:
-            self._known_tables[scope] = _table(allowed, len(self.view.gallery))
+            self._known_tables[scope] = table_of(allowed, len(self.view.gallery))
         return self._known_tables[scope][rows]
 
 
@@ -314,11 +332,31 @@ class _Samples:
         return latest[1], latest[2]
 
 
-def _table(rows: Rows, count: int) -> NDArray[np.bool_]:
-    """Return which of `count` rows are among some: read sooner than rows are bisected."""
-    table = np.zeros(count, bool)
-    table[rows] = True
-    return table
+def _parts(gallery: Gallery, rows: Rows | None) -> tuple[Rows | None, Rows]:
+    """Return those of some rows, or of all, that the index of a gallery has (None: all of its), and the others."""
+    indexed = 0 if gallery.index is None else len(gallery.index)
+    if rows is None:
+        return None, np.arange(indexed, len(gallery))
+    first = int(np.searchsorted(rows, indexed))
+    return None if first == indexed else rows[:first], rows[first:]
+
+
+def _best(gallery: Gallery, query: Floats, rows: Rows, k: int) -> Neighbours:
+    distances = gallery.distances(query, rows)
+    best = top_k(-distances, k)
+    return Neighbours(gallery.ids[rows[best]], distances[best])
+
+
+def _of_each(queries: Floats, search: Callable[[Floats], Found]) -> list[Found]:
+    """Return what a search finds for each of the `queries` (q, d), on several cores."""
+    answers: dict[int, Found] = {}
+
+    def work(where: slice, query: Floats) -> None:
+        answers[where.start] = search(query)
+
+    slices = (slice(number, number + 1) for number in range(len(queries)))
+    for_each(zip(slices, queries, strict=True), work, min(cores(), len(queries)))
+    return [answers[number] for number in range(len(queries))]
 
 
 def _draw(view: View, rows: Rows | None, count: int, order: RandomOrder) -> Rows:
@@ -327,7 +365,7 @@ def _draw(view: View, rows: Rows | None, count: int, order: RandomOrder) -> Rows
     total = len(ids) if rows is None else len(rows)
     numbers = order.upto(int(ids[-1]) if len(ids) else 0)
     sampled, _ = positions_among(numbers[: SPARE * count * len(ids) // max(total, 1)], ids)
-    sampled = sampled if rows is None else sampled[_table(rows, len(ids))[sampled]]
+    sampled = sampled if rows is None else sampled[table_of(rows, len(ids))[sampled]]
     if len(sampled) < min(count, total):
         sampled = np.searchsorted(ids, lowest(ids if rows is None else ids[rows], count))
     return np.asarray(sampled[:count])

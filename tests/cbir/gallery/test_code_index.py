@@ -68,6 +68,38 @@ def test_the_nearest_that_are_allowed_are_found_and_nothing_else(
         assert len(nearest(VECTORS, query, allowed, count) - set(rows.tolist())) <= count / 500
 
 
+@pytest.mark.parametrize("share", [0.0, 1.0], ids=["two looks", "one look"])
+@pytest.mark.parametrize("name", [name for name in FILTERS if name != "none"])
+@pytest.mark.parametrize("hidden", [0, 500])
+def test_both_the_allowed_and_all_that_are_visible_are_found(
+    index: CodeIndex, monkeypatch: pytest.MonkeyPatch, name: str, share: float, hidden: int
+) -> None:
+    monkeypatch.setattr(code_index, "ONE_LOOK", share)
+    visible = np.arange(hidden, COUNT) if hidden else None
+    allowed = FILTERS[name]
+    if hidden:
+        allowed = visible if allowed is None else allowed[allowed >= hidden]
+    for query in QUERIES:
+        inside, around = index.nearest_both(query, 60, allowed, 40, visible)
+        for rows, count, of in ((inside, 60, allowed), (around, 40, visible)):
+            assert (np.diff(rows) > 0).all()
+            assert of is None or np.isin(rows, of).all()
+            assert nearest(VECTORS, query, of, count) <= set(rows.tolist())
+
+
+def test_one_look_finds_both_where_a_filter_is_wide(
+    index: CodeIndex, compared: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, fetch = [], CodeIndex._fetch
+    monkeypatch.setattr(CodeIndex, "_fetch", lambda *given: looks.append(given[2]) or fetch(*given))
+    monkeypatch.setattr(code_index, "ONE_LOOK", 1.0)
+    for query in QUERIES:
+        for rows in index.nearest_both(query, 60, FILTERS["a third"], 40, None):
+            assert len(rows) < COUNT / 10
+    assert len(looks) == len(QUERIES)
+    assert compared == []
+
+
 def test_codes_are_read_in_place_of_vectors_and_leave_few(index: CodeIndex, compared: list[int]) -> None:
     assert index.codes.sa_code_size() == VECTORS.shape[1] / 2
     for query in QUERIES:
