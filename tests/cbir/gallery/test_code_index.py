@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from cbir.gallery import code_index
-from cbir.gallery.code_index import CodeIndex, build_codes
+from cbir.gallery.code_index import CodeIndex, build_codes, fit_levels
 from cbir.gallery.flat_index import FEW, FlatIndex
 from tests.cbir.gallery.test_knn import clustered
 
@@ -153,6 +153,29 @@ def test_fewer_vectors_than_codes_and_more_asked_than_there_are() -> None:
     assert index.nearest(VECTORS[0], 100).tolist() == [0, 1, 2, 3, 4]
     assert index.nearest(VECTORS[0], 2, np.array([1, 3])).tolist() == [1, 3]
     assert 0 in index.nearest(VECTORS[0], 1)
+
+
+def rounded(values: np.ndarray, levels: np.ndarray) -> float:
+    """Mean squared error of values (n,) that are rounded to levels (16,)."""
+    return float(np.square(values[:, None] - levels).min(axis=1).mean())
+
+
+def test_levels_round_with_nearly_the_least_error() -> None:
+    rng = np.random.default_rng(0)
+    normal, skew = rng.normal(5, 2, 5000), rng.exponential(3, 5000)
+    levels = fit_levels(np.column_stack([normal, skew]).astype(np.float32))
+    assert rounded(normal, levels[0]) / normal.var() == pytest.approx(0.009497, rel=0.1)  # J. Max, 1960
+    for values, column in zip((normal, skew), levels, strict=True):
+        means = faiss.Kmeans(1, 16, niter=300, nredo=10, seed=1, max_points_per_centroid=5000)
+        means.train(values.astype(np.float32)[:, None])
+        assert rounded(values, column) < 1.05 * rounded(values, means.centroids[:, 0])
+
+
+def test_levels_of_few_values_are_these() -> None:
+    few = np.repeat(np.arange(4, dtype=np.float32), 100)
+    levels = fit_levels(np.column_stack([few, np.full(400, 7, np.float32)]))
+    assert rounded(few, levels[0]) < 1e-6
+    assert (levels[1] == 7).all()
 
 
 def test_the_same_vectors_have_the_same_codes() -> None:
