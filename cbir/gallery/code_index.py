@@ -18,8 +18,11 @@ from cbir.system.threads import checkpoint
 
 TRAINED = 5000  # vectors that the 16 levels are fitted to; fewer are repeated
 STEPS = 25  # of fitting them
-_POSITIVE = (0.1284, 0.3881, 0.6568, 0.9424, 1.2562, 1.6181, 2.0690, 2.7326)
-NORMAL_LEVELS = np.array((*(-level for level in reversed(_POSITIVE)), *_POSITIVE))  # J. Max, 1960, table I
+_ABOVE = (0.5511, 0.651, 0.7443, 0.827, 0.8955, 0.9472, 0.9807, 0.9969)
+BEGIN = (
+    *(1 - share for share in reversed(_ABOVE)),
+    *_ABOVE,
+)  # shares of normal values below J. Max's levels (1960)
 ADDED = 65_536  # rows coded at a time
 BESIDE = 100  # rows that are to be among the nearest besides: so the first ones are found even more surely
 SURE = 4.0  # standard deviations of the error: one of 30,000 rows is off by more
@@ -123,12 +126,12 @@ def build_codes(vectors: Floats) -> faiss.Index:
 def fit_levels(values: Floats) -> Floats:
     """Return the levels (d, 16) that values (n, d) are rounded to, column by column, with the least squared error.
 
-    By the iterations of S. Lloyd (Least squares quantization in PCM, 1982), which begin with the levels of normal
-    values: nearly so are those of vectors that were rotated at random.
+    By the iterations of S. Lloyd (Least squares quantization in PCM, 1982). They begin where the levels of a normal
+    distribution would be, which values of vectors that were rotated at random nearly have.
     """
     ordered = np.sort(values.T.astype(np.float64), axis=1)
     sums = np.pad(np.cumsum(ordered, axis=1), ((0, 0), (1, 0)))
-    levels = ordered.mean(axis=1)[:, None] + ordered.std(axis=1)[:, None] * NORMAL_LEVELS
+    levels = np.quantile(ordered, BEGIN, axis=1).T.copy()
     for _ in range(STEPS):
         checkpoint()
         between = (levels[:, 1:] + levels[:, :-1]) / 2
