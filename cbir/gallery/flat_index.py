@@ -30,14 +30,14 @@ SCRATCH = 256 << 20  # bytes of the GPU's memory that FAISS keeps for its own wo
 class FlatIndex:
     """FAISS index of the first rows of a gallery, without lists or a graph: every search compares all of them.
 
-    index: faiss.IndexFlatL2; its ids are rows.
+    flat: faiss.IndexFlatL2; its ids are rows.
     """
 
-    index: Any
+    flat: Any
     name: ClassVar[str] = "flat"
 
     def __len__(self) -> int:
-        return int(self.index.ntotal)
+        return int(self.flat.ntotal)
 
     def nearest(self, query: Floats, count: int, allowed: Rows | None = None) -> Rows:
         """Return the nearest rows, ascending: at least `count`, or all that are allowed.
@@ -59,7 +59,7 @@ class FlatIndex:
             selector, missing = select_rows(allowed, len(self)), 0
         with one_search_thread():
             options = faiss.SearchParameters(sel=selector) if selector else None
-            rows = self.index.search(query[None, :], count + missing, params=options)[1][0]
+            rows = self.flat.search(query[None, :], count + missing, params=options)[1][0]
         rows = np.sort(rows[rows >= 0])
         return rows if allowed is None or selector else rows[is_among(rows, allowed)]
 

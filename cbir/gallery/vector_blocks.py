@@ -14,6 +14,7 @@ GROUPS = 16  # for each value that is looked for
 LEAST_MEMBERS = 8  # of a group; with fewer, selecting among all is as fast
 
 CHUNK = 2048  # rows a thread works on at a time: 2048 x 168 float32 and their results stay in its cache
+AS_A_WHOLE = 20_000  # vectors: as many are compared and ranked in milliseconds, without an index or a GPU
 
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float32]

@@ -7,11 +7,11 @@ import numpy as np
 
 from cbir.gallery.gallery import Gallery, RankingList, merge_nearest, rank, similarities, top_k
 from cbir.gallery.numbered_graph import NumberedGraph, StoredNeighbourhood
-from cbir.gallery.vector_blocks import Floats, Rows, is_among, positions_among, union
+from cbir.gallery.vector_blocks import AS_A_WHOLE, Floats, Rows, is_among, positions_among, union
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.several_examples import Learner
-from cbir.search.collection_scale import Scale, Vectors
+from cbir.search.fitted_values import FittedValues, Vectors
 from cbir.search.search_options import Request
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
@@ -23,7 +23,6 @@ from cbir.system.threads import checkpoint
 
 NEAR = 2000  # nearest images from which relevance flows
 REACHED = 2500  # images that it reaches from one query
-MOST = 20_000  # candidates of a search that asks for more hits, or for hits of many groups
 
 UNLINKED = (
     "Relevance flows among the nearest images alone: the graph of neighbours of all images is not built yet."
@@ -116,7 +115,7 @@ def candidate_query(
     judged : (j,) int64, optional
         Numbers of judged images.
     """
-    most, depth, k = settings.indexed_candidates, getattr(method, "depth", None), min(request.k, MOST)
+    most, depth, k = settings.indexed_candidates, getattr(method, "depth", None), min(request.k, AS_A_WHOLE)
     count, reach = max(most, k) if depth is None else depth + k, 0
     if _flows(method):
         reach = most if isinstance(method, Feedback) else min(most, REACHED)
@@ -145,7 +144,11 @@ class CandidateView:
         """Return where a `method` that ranks for `k` hits reads less than the whole collection, for the user."""
         if self.scope is None:
             return ()
-        notes = [f"A search in more images than it can re-rank ranks {MOST} at most."] if k > MOST else []
+        notes = (
+            [f"A search in more images than it can re-rank ranks {AS_A_WHOLE} at most."]
+            if k > AS_A_WHOLE
+            else []
+        )
         if getattr(method, "depth", None) is None and _reads_tail(method):
             notes.append(SAMPLED)
         if _flows(method) and not self.linked:
@@ -153,14 +156,14 @@ class CandidateView:
         return tuple(notes)
 
 
-def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> CandidateView:
+def find_candidates(vectors: Vectors, fitted: FittedValues, query: CandidateQuery) -> CandidateView:
     """Return the candidates of one or several queries.
 
     Parameters
     ----------
     vectors : Vectors
         Vectors of the collection.
-    scale : Scale
+    fitted : FittedValues
         What is fitted to the whole collection.
     query : CandidateQuery
         What to search for.
@@ -192,7 +195,9 @@ def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> Ca
         others = pool.rows(union(far, query.judged))
         linked = union(hits, others) if passable is None else union(hits, others, passable)
         graph = StoredNeighbourhood(stored, pool.ids, linked)
-    gallery = Gallery((pool.matrix,), pool.ids, scale.parts, graph, scale.projected, fitted_space=scale.space)
+    gallery = Gallery(
+        (pool.matrix,), pool.ids, fitted.parts, graph, fitted.projected, fitted_space=fitted.space
+    )
     ranking = RankingList(
         listed,
         distances,
@@ -200,7 +205,7 @@ def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> Ca
         passable=None if passable is None else union(listed, passable),
         sample=pool.rows(sample) if len(sample) else None,
     )
-    view = View(scale.generation, gallery, None, scale.statistics, None, None)
+    view = View(fitted.generation, gallery, None, fitted.statistics, None, None)
     scope = None if complete else _describe(vectors, query, stored is not None)
     return CandidateView(view, ranking, hits, scope, linked=stored is not None)
 

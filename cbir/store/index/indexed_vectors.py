@@ -9,7 +9,7 @@ import numpy as np
 
 from cbir.errors import IndexUnavailable
 from cbir.gallery.numbered_graph import NumberedGraph
-from cbir.gallery.vector_blocks import Floats, union
+from cbir.gallery.vector_blocks import AS_A_WHOLE, Floats, union
 from cbir.store.base.normalisation import Statistics
 from cbir.store.index.current_index import NOT_BUILT, GapOfSearch, Gaps, IndexGap, OpenedEdition
 from cbir.store.index.local_content import join_neighbours, nearest_vectors
@@ -47,8 +47,6 @@ class SentVectors:
 
 
 EVERYTHING = IndexScope()
-
-COMPARED = 20_000  # images whose vectors are read at a time, to compare them one by one
 
 SPARE = 32  # images fetched besides, in place of those that are dropped, at least
 
@@ -246,8 +244,8 @@ class IndexedVectors:
         if min(len(answer.numbers) for answer in neighbours) >= min(k, len(numbers)):
             return neighbours
         best = [Neighbours(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
-        for start in range(0, len(numbers), COMPARED):
-            page = nearest_vectors(queries, *self._vectors(gap, numbers[start : start + COMPARED]), k)
+        for start in range(0, len(numbers), AS_A_WHOLE):
+            page = nearest_vectors(queries, *self._vectors(gap, numbers[start : start + AS_A_WHOLE]), k)
             best = [join_neighbours(pair, k) for pair in zip(best, page, strict=True)]
         return best
 

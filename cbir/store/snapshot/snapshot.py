@@ -80,12 +80,12 @@ class SnapshotInfo(BaseModel):
 class Snapshot:
     """Open snapshot: `vectors` (n, d) float32 view the mapped file, `ids` (n,) int64 ascend.
 
-    index: over the same memory; its ids are rows.
+    flat_index: over the same memory; its ids are rows.
     """
 
     vectors: NDArray[np.float32]
     ids: NDArray[np.int64]
-    index: FlatIndex
+    flat_index: FlatIndex
 
 
 def allocate_index(count: int, dimensions: int) -> tuple[faiss.Index, NDArray[np.float32]]:
@@ -236,7 +236,7 @@ def read_codes(path: Path, checksum: str, snapshot: Snapshot) -> CodeIndex:
         raise CollectionDamaged(f"the codes {path.name} cannot be read") from error
     if (codes.ntotal, codes.d) != snapshot.vectors.shape:
         raise CollectionDamaged(f"the codes {path.name} do not fit their snapshot")
-    return CodeIndex(snapshot.index.index, snapshot.vectors, codes)
+    return CodeIndex(snapshot.flat_index.flat, snapshot.vectors, codes)
 
 
 _EMPTY = np.empty((0, 0), np.float32)  # stored for vectors that are compared as they are
