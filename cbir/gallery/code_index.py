@@ -30,6 +30,7 @@ FETCHED = 3  # times as many rows are fetched as are to be found
 LEAST = 4000  # rows fetched besides
 MORE = 4  # times as many, where these were too few
 MOST_SHARE = 0.25  # of the rows: where more would be fetched, the vectors are compared
+FETCHED_INSIDE = 2.5  # times as many of the rows of a filter, where others are fetched too
 ONE_LOOK = 0.08  # of the rows: where more would be fetched, those of a filter are searched for apart
 COMPARED = 200  # of the fetched rows, to measure the error
 FEWEST = 50  # distinct ones that measure it: copies of a vector have one error, however many they are
@@ -63,22 +64,22 @@ class CodeIndex(FlatIndex):
     def nearest_both(
         self, query: Floats, count: int, allowed: Rows | None, around: int, visible: Rows | None
     ) -> tuple[Rows, Rows]:
-        """Return what `FlatIndex.nearest_both` does, of one look at all codes where the filter is wide."""
+        """Return what `FlatIndex.nearest_both` does, by one look at the codes where the filter is wide."""
         total = len(self) if visible is None else len(visible)
         share = 1.0 if allowed is None else len(allowed) / total
-        fetched = FETCHED * max(int(count / share), around) + LEAST if share else total
-        if fetched <= ONE_LOOK * total:
-            estimates, rows = self._fetch(query, fetched, select_rows(visible, len(self)))
-            inside = slice(None) if allowed is None else table_of(allowed, len(self))[rows]
-            found = (count, estimates[inside], rows[inside]), (around, estimates, rows)
-            farthest = [self._farthest(query, *each) for each in found]
-            if max(farthest) < estimates[-1]:
-                narrow, wide = (
-                    np.sort(each[estimates <= limit])
-                    for (_, estimates, each), limit in zip(found, farthest, strict=True)
-                )
-                return narrow, wide
-        return super().nearest_both(query, count, allowed, around, visible)
+        fetched = LEAST + max(FETCHED * around, int(FETCHED_INSIDE * count / max(share, 1e-9)))
+        if fetched > ONE_LOOK * total:
+            return super().nearest_both(query, count, allowed, around, visible)
+        estimates, rows = self._fetch(query, fetched, select_rows(visible, len(self)))
+        inside = np.ones(len(rows), bool) if allowed is None else table_of(allowed, len(self))[rows]
+        found = []
+        for wanted, searched, kept in ((count, allowed, inside), (around, visible, slice(None))):
+            farthest = self._farthest(query, wanted, estimates[kept], rows[kept])
+            if farthest < estimates[-1]:
+                found.append(np.sort(rows[kept][estimates[kept] <= farthest]))
+            else:
+                found.append(self.nearest(query, wanted, searched))
+        return found[0], found[1]
 
     def _fetch(self, query: Floats, count: int, selector: faiss.IDSelector | None) -> tuple[Floats, Rows]:
         """Return the estimated squared distances (count,) of the nearest selected rows, ascending, and these rows."""
