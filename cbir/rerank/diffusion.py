@@ -14,7 +14,7 @@ from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores, Space
 from cbir.rerank.k_reciprocal import add_mutual_closeness
 from cbir.rerank.query_list import QueryList, keep_sure_first
 from cbir.rerank.reranker import CollectionReranker, Reranked, parameter
-from cbir.system.threads import checkpoint
+from cbir.system.threads import OneBlasThread, checkpoint
 
 COVERED = 0.5  # share of the gallery that must be passable; else the graph would be full of holes
 UNREACHED = 2.0  # below the last image that was reached; their own similarities, up to 1, order the others
@@ -195,9 +195,11 @@ def quotients(left: Floats | float, right: Floats) -> Floats:
 def _local_graph(query: Floats, vectors: Floats, space: Space) -> tuple[Graph, Floats]:
     """Return the graph of `vectors` (m, d) and their squared distances (m,) to the query within `space`."""
     neighbours = find_neighbours(vectors, space)
-    unit, _ = space.transform(query[None, :])
-    units, _ = space.transform(vectors)
-    return build_graph(neighbours), np.maximum(2.0 - 2.0 * (units @ unit[0]), 0.0)
+    with OneBlasThread():
+        unit, _ = space.transform(query[None, :])
+        units, _ = space.transform(vectors)
+        cosines = units @ unit[0]
+    return build_graph(neighbours), np.maximum(2.0 - 2.0 * cosines, 0.0)
 
 
 def log_scores(

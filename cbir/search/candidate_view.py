@@ -19,7 +19,7 @@ from cbir.store import Collection
 from cbir.store.index.port import IndexScope, Neighbours, Numbers
 from cbir.store.records.records import hash_patient
 from cbir.store.views.collection_view import View
-from cbir.system.threads import checkpoint
+from cbir.system.threads import OneBlasThread, checkpoint
 
 NEAR = 2000  # nearest images from which relevance flows
 REACHED = 2500  # images that it reaches from one query
@@ -281,10 +281,11 @@ def _far(
     sources = pool.rows(union(passable, query.judged))
     rows, in_graph = stored.rows(pool.ids[sources])
     sources = sources[in_graph]
-    units, _ = stored.space.transform(pool.matrix[sources])
     start = is_among(pool.ids[sources], np.sort(query.judged)).astype(np.float32)
-    for unit in stored.space.transform(query.queries)[0]:
-        start += stored.joined(rows, np.maximum(2.0 - 2.0 * (units @ unit), 0.0))
+    with OneBlasThread():  # the others would keep their cores busy for longer than the search takes
+        units, _ = stored.space.transform(pool.matrix[sources])
+        for unit in stored.space.transform(query.queries)[0]:
+            start += stored.joined(rows, np.maximum(2.0 - 2.0 * (units @ unit), 0.0))
     return stored.numbers[stored.reached(rows, start, query.reach)]
 
 
