@@ -207,6 +207,26 @@ def test_pairwise_has_the_gradient_of_its_relaxation(monkeypatch):
     torch.testing.assert_close(*found)
 
 
+def test_the_width_of_pairwise_has_no_gradient():
+    """Its gradient is that of equation 12 with the steepness that the deviation gives."""
+    scores = scores_of(1, 30).double()
+    weights = torch.randn(1, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    steepness = 1 / (0.7 * float(scores.std(correction=0)))
+    found = []
+    for each in (PairwiseSorter(), HandcraftedSorter(steepness)):
+        scores = scores.detach().requires_grad_()
+        (each(scores) * weights).sum().backward()
+        found.append(scores.grad)
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_equal_scores_have_finite_gradients(exact):
+    scores = torch.zeros(2, 9, requires_grad=True)
+    PairwiseSorter(exact=exact)(scores)[:, 0].sum().backward()
+    assert torch.isfinite(scores.grad).all()
+
+
 def test_relaxations_have_the_gradients_of_their_values():
     scores = scores_of(2, 6).double().requires_grad_()
     assert torch.autograd.gradcheck(HandcraftedSorter(), scores)
