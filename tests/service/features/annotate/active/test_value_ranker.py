@@ -40,7 +40,7 @@ def test_training_begins_behind_the_first_layer(fitted):
 
 
 def test_passes_at_once_are_the_passes_one_by_one(fitted):
-    """The slow, obvious form, in numpy: masks on the inputs of both dense layers; features are those of all passes."""
+    """The slow, obvious form, in numpy: masks on the inputs of both dense layers; features are means."""
     network = fitted.network_
     masks = [mask.numpy() for mask in network.masks(12, torch.Generator().manual_seed(0))]
     state = {name: value.numpy() for name, value in network.state_dict().items()}
