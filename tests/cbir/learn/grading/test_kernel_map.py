@@ -131,7 +131,7 @@ def features_and_ranks(width, ridge):
 
 @pytest.mark.parametrize("width", [0.0, 0.5])
 def test_pairs_within_the_margin_have_the_tuned_ridge(width):
-    """Squares of all pairs' 1 - (s_i - s_j) add up to n times those of s_i - (2 rank - n - 1) / n, but for constants."""
+    """Their squares, of 1 - (s_i - s_j), add up to n times those of s_i - (2 rank - n - 1) / n, and constants."""
     Z, F, y = features_and_ranks(width, 30.0)
     made = RankingSVM(kernel="auto", tuning=Tuning(width, 30.0), tolerance=1e-12).fit(Z, y)
     scores = made.predict(Z)
