@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 from cbir.learn import grading
 from cbir.learn.grading import RankingSVM, SNdcgRanker
-from cbir.learn.grading.baselines import OrdinalRegression, baseline_grader
+from cbir.learn.grading.baselines import OrdinalRegression, RegressionGrader, baseline_grader
 from cbir.learn.models.kernel_ranker import Tuning, fit_kernel_map, kernels, left_out_residuals
 from tests.cbir.learn.grading.cases import drawn
 from tests.cbir.learn.grading.test_kernel import bent
@@ -138,6 +138,13 @@ def test_pairs_within_the_margin_have_the_tuned_ridge(width):
     assert np.ptp(scores) < 1, "all pairs are within the margin"
     ridge = Ridge(1.0).fit(F, (2 * (y + 1) - 41) / 40).predict(F)
     np.testing.assert_allclose(scores - scores.mean(), ridge - ridge.mean(), rtol=1e-4, atol=1e-7)
+
+
+def test_regression_has_the_tuned_ridge():
+    Z, _, y = features_and_ranks(0.0, 0.2)
+    found = RegressionGrader(kernel="auto", tuning=Tuning(0.0, 0.2)).fit(Z, y).predict(Z)
+    expected = KernelRidge(alpha=0.2).fit(Z / 5**0.5, y - y.mean()).predict(Z / 5**0.5)
+    np.testing.assert_allclose(found, y.mean() + expected)
 
 
 def test_the_start_of_s_ndcg_has_the_tuned_ridge():
