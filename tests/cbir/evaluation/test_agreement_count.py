@@ -180,16 +180,30 @@ FALLING = [
 ]  # fmt: skip
 
 
+def table_of(*rows: tuple[int, int]) -> Table:
+    """Return (11, 2) images and right ones, the last for the most agreeing answers."""
+    return np.array([(0, 0)] * (11 - len(rows)) + list(rows), np.int64)
+
+
 @given(counts_of_queries)
+@example(table_of((30, 15), (40, 20)))
 @example(np.array(FALLING, np.int64))  # unless blocks that were merged for their size are compared once more
 def test_blocks_rise_are_large_and_lose_no_query(table: Table) -> None:
     blocks = rising_blocks(table)
     shares = [block.share for block in blocks]
-    assert shares == sorted(shares)
+    assert shares == sorted(set(shares))  # equal ones are merged
     assert all(0.0 < share < 1.0 for share in shares)
     assert sum(block.images for block in blocks) == table[:, 0].sum()
     assert sum(block.right for block in blocks) == table[:, 1].sum()
     assert len(blocks) <= 1 or min(block.images for block in blocks) >= LEAST_IMAGES
+
+
+def test_small_blocks_are_merged_from_the_most_agreeing_on() -> None:
+    """With the one before; two that are large enough together do not join a large one."""
+    found = rising_blocks(table_of((100, 20), (10, 5), (15, 14)))
+    assert [(block.least, block.images) for block in found] == [(8, 100), (9, 25)]
+    found = rising_blocks(table_of((5, 0), (100, 20), (15, 14)))
+    assert [(block.least, block.images) for block in found] == [(8, 120)]
 
 
 def test_blocks_of_many_images_are_those_of_isotonic_regression() -> None:

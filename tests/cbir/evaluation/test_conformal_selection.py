@@ -64,6 +64,16 @@ def test_the_bound_holds_at_all_places_together():
     assert most_above(6, 5, 4) == 4
 
 
+def test_each_place_has_its_share_of_the_error():
+    """1 / (k (k + 1)) of it for the k-th highest of 6 calibrating: all orders with 9 new negatives, counted."""
+    orders = list(combinations(range(15), 6))
+    for k in range(1, 7):
+        above = np.array([places[k - 1] - (k - 1) for places in orders])
+        allowed = 0.1 / (k * (k + 1)) * len(orders)
+        bound = next(most for most in range(10) if (above > most).sum() <= allowed)
+        assert most_above(k, 6, 9) == bound
+
+
 def test_none_alike_and_empty():
     negatives = np.zeros(19)
     selected, most_false = select_above_negatives(np.zeros(7), negatives, 0.5)

@@ -66,6 +66,17 @@ def test_what_was_written_is_read(tmp_path):
     np.testing.assert_array_equal(run.answers("p").scores.astype(np.float32), strictly_falling(scores))
 
 
+def test_scores_decide_and_equal_ones_stay_as_they_are_in_the_file(tmp_path):
+    """Whatever the ranks are."""
+    path = tmp_path / "a.run"
+    scores = {"e": 0.5, "b": 0.5, "a": 0.75, "d": 0.5, "f": -1.0, "c": 0.75}
+    lines = [f"q Q0 {image} {rank} {score} x\n" for rank, (image, score) in enumerate(scores.items())]
+    path.write_text("".join(lines))
+    answers = RunFile(path).answers("q")
+    assert answers.images == ["a", "c", "e", "b", "d", "f"]
+    assert answers.scores.tolist() == [0.75, 0.75, 0.5, 0.5, 0.5, -1.0]
+
+
 @pytest.mark.parametrize("line", ["q Q0 a 1 0.5", "q Q0 a 1 high x", ""])
 def test_a_damaged_run_is_named_with_its_line(tmp_path, line):
     path = tmp_path / "a.run"

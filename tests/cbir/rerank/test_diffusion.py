@@ -29,9 +29,18 @@ def gallery(held: np.ndarray, linked: int | None = None) -> Gallery:
     return Gallery((held[:linked], held[linked:]), np.arange(len(held)), (), Neighbourhood(result))
 
 
-def obvious(query: np.ndarray, held: np.ndarray, rows: np.ndarray, diffusion: Diffusion) -> np.ndarray:
-    """What arrives at `rows`, times the closeness: the graph of all images dense, the query one more node."""
-    fitted = whitening.fit_space(held)
+def obvious(
+    query: np.ndarray,
+    held: np.ndarray,
+    rows: np.ndarray,
+    diffusion: Diffusion,
+    of_space: np.ndarray | None = None,
+) -> np.ndarray:
+    """What arrives at `rows`, times the closeness: the graph of all images dense, the query one more node.
+
+    `of_space`: the vectors whose correlations are damped, by default those of the images.
+    """
+    fitted = whitening.fit_space(held if of_space is None else of_space)
 
     def place(vector: np.ndarray) -> np.ndarray:
         placed = (vector.astype(float) - fitted.centre) @ fitted.projection.astype(float)
@@ -74,6 +83,26 @@ def test_equals_the_obvious_way(seed: int, tail: float) -> None:
     shown = result.reported(result.scores[reached])
     np.testing.assert_allclose(shown, expected[reached] / expected.max(), rtol=2e-3, atol=1e-9)
     assert not (~reached).any() or result.scores[~reached].max() < result.scores[reached].min()
+
+
+@pytest.mark.parametrize("nearest", [40, 100])
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_graph_of_the_nearest_images_alone_equals_the_obvious_way(nearest: int, limited: bool) -> None:
+    """In the space of what the caller may see; the others stand below, as near as they are."""
+    held, query = vectors(300), vectors(1, 9)[0]
+    whole, rows = gallery(held), np.arange(0, 300, 3)
+    ranking, diffusion = rank(query, whole, rows), Diffusion(damping=0.8, sure=0.0, local=nearest)
+    ranking = replace(ranking, population=rows if limited else None)
+    linked = np.sort(np.argsort(-ranking.similarities, kind="stable")[:nearest])
+    expected = obvious(
+        query, held[rows[linked]], np.arange(nearest), diffusion, held[rows] if limited else held
+    )
+    result = diffusion(query, ranking, whole)
+    shown = result.reported(result.scores[linked])
+    np.testing.assert_allclose(shown, expected / expected.max(), rtol=2e-3, atol=1e-9)
+    others = np.setdiff1d(np.arange(100), linked)
+    order = others[np.argsort(-ranking.similarities[others], kind="stable")]
+    assert (np.diff(result.scores[np.append(linked[np.argmin(expected)], order)]) < 0).all()
 
 
 def test_a_tail_stands_for_steps_that_are_not_run() -> None:

@@ -1,5 +1,7 @@
 """Feedback: the SVMs against LIBSVM, the flow against a dense solution, and the person's word above both."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.svm import SVC
@@ -35,16 +37,16 @@ def judged(said: dict[int, float]) -> RelevanceFeedback:
 
 
 def reference(
-    examples: np.ndarray, said: dict[int, float], vectors: np.ndarray, learner: Feedback
+    examples: np.ndarray, said: dict[int, float], vectors: np.ndarray, learner: Feedback, sample: np.ndarray
 ) -> np.ndarray:
-    """Without a flow: one LIBSVM model at a time, example by example."""
+    """Without a flow: one LIBSVM model at a time, example by example; `sample` is as the whole list is."""
     gallery = plain(vectors)
     similarity = merge_nearest([rank(one, gallery) for one in examples]).similarities.astype(np.float64)
     in_order = sorted(range(len(vectors)), key=lambda i: (-similarity[i], i))
     relevant = [i for i, r in said.items() if r > 0]
     irrelevant = [i for i, r in said.items() if r < 0]
     filled = [i for i in in_order if i not in said][: max(learner.P - len(relevant), 0)]
-    others = np.array([i for i in range(len(vectors)) if i not in said and i not in filled])
+    others = np.array([i for i in sample if i not in said and i not in filled])
     centre = examples.mean(axis=0, dtype=np.float32)
     negative_sets = query_list.draw_negatives(
         centre, similarity[others], P=learner.M, sets=learner.T, lowest=learner.lowest, seed=learner.seed
@@ -62,7 +64,7 @@ def reference(
             + [abs(said[i]) for i in irrelevant]
             + [learner.distrust] * negative_sets.shape[1]
         )
-        gamma = 5 / np.median(np.linalg.norm(vectors - centre, axis=1)) ** 2
+        gamma = 5 / np.median(np.linalg.norm(vectors[sample] - centre, axis=1)) ** 2
         svc = SVC(C=learner.C, gamma=gamma, tol=1e-8)
         svc.fit(training, labels, sample_weight=weights)
         total += svc.decision_function(vectors.astype(np.float64))
@@ -71,14 +73,17 @@ def reference(
 
 @pytest.mark.parametrize("said", [{}, {3: 1.0}, {3: 1.0, 8: -1.0}, {3: 0.5, 8: -0.25, 11: 1.0, 20: -1.0}])
 @pytest.mark.parametrize("count", [1, 3])
-def test_svms_are_those_of_libsvm(said, count):
+@pytest.mark.parametrize("sample", [None, np.arange(1, 120, 4)])
+def test_svms_are_those_of_libsvm(said, count, sample):
+    """Negatives and the width of the kernel are of the sample where the list is the head of a longer one."""
     vectors, _ = clusters(120)
     examples = vectors[:count] + np.float32(0.05)
     learner = Feedback(flow=0.0, M=10)
     gallery = plain(vectors)
-    ranking = merge_nearest([rank(one, gallery) for one in examples])
+    ranking = replace(merge_nearest([rank(one, gallery) for one in examples]), sample=sample)
     scores = learner(examples, judged(said), ranking, gallery).scores
-    np.testing.assert_allclose(scores, reference(examples, said, vectors, learner), atol=2e-3)
+    evenly = np.arange(120) if sample is None else sample
+    np.testing.assert_allclose(scores, reference(examples, said, vectors, learner, evenly), atol=2e-3)
 
 
 def test_flow_is_the_solution_of_its_equation():

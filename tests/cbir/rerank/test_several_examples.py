@@ -1,6 +1,7 @@
 """EPRF and NPRF from several examples and judgements, against one LIBSVM model at a time."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,9 +66,14 @@ def correlation(one: list[float], other: list[float]) -> float:
 
 
 def reference(
-    method: str, examples: np.ndarray, relevance: dict[int, float], vectors: np.ndarray, p: dict[str, Any]
-) -> np.ndarray:
-    """The sum of decision values of every image; the draw of negatives is shared with the fast form."""
+    method: str, examples: np.ndarray, relevance: dict[int, float], vectors: np.ndarray, p: dict[str, Any],
+    sample: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """The sum of decision values of every image; the draw of negatives is shared with the fast form.
+
+    `sample`: rows that are as the whole list is; all by default.
+    """
+    evenly = np.arange(len(vectors)) if sample is None else sample
     update, fuzzy = EPRF.get(method, (False, False))
     distinct = np.unique(examples, axis=0)
     similarity = [float(s) for s in nearest_list(examples, plain(vectors)).similarities]
@@ -87,7 +93,7 @@ def reference(
     relevant = [i for i, r in relevance.items() if r > 0]
     irrelevant = [i for i, r in relevance.items() if r < 0]
     pseudo = [i for i in order(updated) if i not in relevance][: p["P"]]
-    others = np.array([i for i in range(len(vectors)) if i not in relevance])
+    others = np.array([i for i in evenly if i not in relevance])
     sure = np.vstack([distinct, vectors[relevant]]).astype(float)
     sure_weights = [1.0] * len(distinct) + [relevance[i] for i in relevant]
     centre = distinct.mean(axis=0, dtype=np.float32)
@@ -95,7 +101,7 @@ def reference(
         centre, np.float32(updated)[others], P=len(sure) + len(pseudo),
         sets=p["T"] if "T" in p else p["T1"] + p["T2"], lowest=p["lowest"], seed=p["seed"],
     )  # fmt: skip
-    typical = np.median(np.linalg.norm(vectors.astype(float) - centre, axis=1))
+    typical = np.median(np.linalg.norm(vectors[evenly].astype(float) - centre, axis=1))
     sharpness = p.get("sharpness", SHARPNESS)
     gamma = sharpness / typical**2 if p["gamma"] == "auto" else p["gamma"] / vectors.shape[1]
 
@@ -150,6 +156,18 @@ def test_the_previous_score_and_a_sure_first_answer_count_with_several_examples(
     for relevance, first in (({}, True), ({nearest: -1.0}, False)):
         kept = scores_of("eprf", examples, relevance, plain(vectors), **options | worst)
         assert (int(np.argmax(kept)) == nearest) is first
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_negatives_and_the_kernel_width_are_of_the_sample_of_a_longer_list(method):
+    vectors, _ = clusters(120)
+    examples, relevance, sample = vectors[30:32] + np.float32(0.05), {3: 1.0, 8: -1.0}, np.arange(1, 120, 3)
+    options = {"N": 40, "K": 12, "T1": 2, "T2": 3, "P": 4} if method in EPRF else {"T": 3}
+    gallery, learner = plain(vectors), get_learner(method, {}, options)
+    ranking = replace(nearest_list(examples, gallery), sample=sample)
+    result = learn(learner, examples, judged(relevance), ranking, gallery).scores
+    expected = reference(method, examples, relevance, vectors, learner.parameters, sample)
+    np.testing.assert_allclose(result, expected, atol=2e-4)
 
 
 @pytest.mark.parametrize("method", ["eprf", "fuzzy-eprf"])

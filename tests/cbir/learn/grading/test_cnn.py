@@ -17,6 +17,8 @@ from cbir.learn.grading.interpolation import GradeInterpolator
 torch = pytest.importorskip("torch", reason="torch, of the extra deep, is not installed")
 torch.set_num_threads(1)
 
+from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E402
+
 SIDE = 32
 SHORT = {"epochs": 6, "batch": 20}
 
@@ -49,6 +51,18 @@ def test_a_seed_decides():
     )
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
+
+
+def test_the_rate_falls_along_a_cosine():
+    rates = []
+    hook = register_optimizer_step_post_hook(
+        lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"])
+    )
+    try:
+        CnnRanker(epochs=4, batch=16, rate=1e-3).fit(*drawn(32, 0))
+    finally:
+        hook.remove()
+    assert rates == pytest.approx([1e-3 * (1 + math.cos(math.pi * step / 8)) / 2 for step in range(8)])
 
 
 def test_it_grades_by_its_neighbours():

@@ -88,6 +88,20 @@ def test_one_split():
     assert found.lists.shape == (1,)
 
 
+def test_images_of_a_patient_stay_together_in_training():
+    """Doubled images of random grades: each would be graded by its copy, and the least ridge seem best."""
+    random = np.random.default_rng(0)
+    X, y = np.repeat(random.normal(size=(60, 6)), 2, axis=0), np.repeat(random.integers(0, 4, 60), 2) * 1.0
+    patients, (train, test) = np.repeat(np.arange(60), 2), (np.arange(90), np.arange(90, 120))
+    found = evaluate_grader("regression", X, y, [(train, test)], patients, options={"kernel": "auto"})
+    together, apart = (
+        baselines.RegressionGrader(kernel="auto").fit(X[train], y[train], groups).predict(X[test])
+        for groups in (patients[train], None)
+    )
+    np.testing.assert_allclose(found.predicted, together)
+    assert not np.allclose(together, apart, atol=0.1)
+
+
 def test_unknown():
     X, y, patients = drawn(100)
     with pytest.raises(InvalidInput, match=r"s-ndcg.*regression"):

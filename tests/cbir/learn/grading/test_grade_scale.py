@@ -188,3 +188,11 @@ def test_left_out_scores_are_on_the_scale_of_the_grader_of_all(name):
     known = ranker.predict(X)
     found = left_out_scores(ranker, X, y, patients, 3)
     np.testing.assert_allclose(found, known.mean() + expected * known.std())
+
+
+def test_thresholds_that_none_betters_stay_where_as_many_images_as_have_a_grade_are_below():
+    """Every place between the scores of two grades would be as good."""
+    grades = np.repeat([0.0, 1.0, 2.0], [20, 12, 8])
+    scores = np.arange(40) + 10 * grades
+    found = fit_grade_scale(scores, grades).scores[1:-1]
+    np.testing.assert_allclose(found, np.quantile(scores, [0.5, 0.8]))

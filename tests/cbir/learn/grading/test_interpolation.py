@@ -74,6 +74,9 @@ def test_smoothing_is_the_running_median():
     scores, grades = np.arange(9.0), np.array([1.0, 1, 5, 2, 1, 3, 4, 1, 4])
     smoothed = GradedList(scores, grades, 3).grades(scores)
     np.testing.assert_allclose(smoothed[1:-1], [np.median(grades[i - 1 : i + 2]) for i in range(1, 8)])
+    wide = GradedList(scores, grades, 7).grades(scores)
+    mirrored = np.concatenate([grades[2::-1], grades, grades[:-4:-1]])  # the ends of the list
+    np.testing.assert_allclose(wide, [np.median(mirrored[i : i + 7]) for i in range(9)])
     shuffled = np.random.default_rng(0).permutation(9)
     again = GradedList(scores[shuffled], grades[shuffled], 3).grades(scores)
     np.testing.assert_array_equal(again, smoothed)

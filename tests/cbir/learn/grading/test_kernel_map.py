@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
 from cbir.learn import grading
-from cbir.learn.grading.baselines import baseline_grader
+from cbir.learn.grading import RankingSVM, SNdcgRanker
+from cbir.learn.grading.baselines import OrdinalRegression, RegressionGrader, baseline_grader
 from cbir.learn.models.kernel_ranker import Tuning, fit_kernel_map, kernels, left_out_residuals
 from tests.cbir.learn.grading.cases import drawn
 from tests.cbir.learn.grading.test_kernel import bent
@@ -117,3 +120,51 @@ def test_features_without_a_difference():
 def test_the_tuning_does_not_depend_on_where_grades_begin():
     Z, y, patients = standardised(noise=1.0)
     assert fit_kernel_map(Z, y + 1000, patients).tuning == fit_kernel_map(Z, y, patients).tuning
+
+
+def features_and_ranks(width, ridge):
+    """Return values (40, 5), tuned features of them, and grades that are all different."""
+    Z, _, _ = standardised(40)
+    y = np.random.default_rng(2).permutation(40).astype(float)
+    return Z, fit_kernel_map(Z, y, np.arange(40), tuning=Tuning(width, ridge))(Z), y
+
+
+@pytest.mark.parametrize("width", [0.0, 0.5])
+def test_pairs_within_the_margin_have_the_tuned_ridge(width):
+    """Their squares, of 1 - (s_i - s_j), add up to n times those of s_i - (2 rank - n - 1) / n, and constants."""
+    Z, F, y = features_and_ranks(width, 30.0)
+    made = RankingSVM(kernel="auto", tuning=Tuning(width, 30.0), tolerance=1e-12).fit(Z, y)
+    scores = made.predict(Z)
+    assert np.ptp(scores) < 1, "all pairs are within the margin"
+    ridge = Ridge(1.0).fit(F, (2 * (y + 1) - 41) / 40).predict(F)
+    np.testing.assert_allclose(scores - scores.mean(), ridge - ridge.mean(), rtol=1e-4, atol=1e-7)
+
+
+def test_regression_has_the_tuned_ridge():
+    Z, _, y = features_and_ranks(0.0, 0.2)
+    found = RegressionGrader(kernel="auto", tuning=Tuning(0.0, 0.2)).fit(Z, y).predict(Z)
+    expected = KernelRidge(alpha=0.2).fit(Z / 5**0.5, y - y.mean()).predict(Z / 5**0.5)
+    np.testing.assert_allclose(found, y.mean() + expected)
+
+
+def test_the_start_of_s_ndcg_has_the_tuned_ridge():
+    Z, F, y = features_and_ranks(0.0, 0.2)
+    scores = SNdcgRanker(kernel="auto", tuning=Tuning(0.0, 0.2), steps=0).fit(Z, y / 10).predict(Z)
+    expected = Ridge(1.0).fit(F, 2 ** (y / 10)).predict(F)
+    assert np.corrcoef(scores, expected)[0, 1] == pytest.approx(1, abs=1e-9)
+
+
+def test_ordinal_regression_has_the_tuned_ridge_of_a_logistic_error():
+    """The ridge is of errors with variance 1; in units of a logistic error, with variance pi^2 / 3, it is less."""
+    Z, F, y = features_and_ranks(0.0, 0.2)
+    y = np.searchsorted([12, 28], y).astype(float)
+    made = OrdinalRegression(kernel="auto", tuning=Tuning(0.0, 0.2)).fit(Z, y)
+
+    def loss(weights):
+        below = expit(np.append(weights[5:], np.inf)[:, None] - F @ weights[:5])
+        likely = np.diff(below, axis=0, prepend=0.0)[y.astype(int), np.arange(40)]
+        return -np.log(likely).sum() + 0.5 * 3 / np.pi**2 * (weights[:5] ** 2).sum()
+
+    found = minimize(loss, [0.0] * 5 + [-1.0, 1.0], tol=1e-9).x
+    centred = made.decision_function(Z) - made.decision_function(Z).mean()
+    np.testing.assert_allclose(centred, F @ found[:5] - (F @ found[:5]).mean(), atol=2e-3)

@@ -30,6 +30,8 @@ from cbir.learn.grading.stored_grading import PackedTensor, pack
 torch = pytest.importorskip("torch", reason="torch, of the extra deep, is not installed")
 torch.set_num_threads(1)
 
+from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E402
+
 from cbir.descriptors.networks.efficientnet_lite_network import EfficientNetLiteNetwork  # noqa: E402
 from cbir.learn.training.ordinal_tuning import (  # noqa: E402
     LiteTail,
@@ -115,6 +117,39 @@ def test_frozen_blocks(weights):
     name = "_blocks.{}._project_conv.weight"
     assert np.array_equal(tensors[name.format(11)], before[name.format(11)])
     assert not np.array_equal(tensors[name.format(15)], before[name.format(15)])
+
+
+def test_rates_of_blocks_and_head_and_the_moving_average(weights):
+    """The rate rises over 30 steps and falls along a cosine; the head starts at the shares of the thresholds."""
+    rates, biases, steps = [], [], 34
+
+    def note(optimizer, *_):
+        blocks, head = optimizer.param_groups
+        rates.append((blocks["lr"], head["lr"]))
+        biases.append(head["params"][-1].detach().clone())
+
+    hook = register_optimizer_step_post_hook(note)
+    try:
+        tensors = tune_on_grades(
+            weights,
+            0,
+            lambda rows, mirrored: np.random.default_rng(0).random((len(rows), 112, 2, 2)).astype(np.float16),
+            2,
+            np.array([[False], [True], [False], [False]]),
+            TuningOptions(blocks=1, epochs=steps, rate=1e-2, mirror=False, seed=0),
+        )
+    finally:
+        hook.remove()
+    expected = [
+        0.01 * min(1, (step + 1) / 30) * (1 + np.cos(np.pi * step / steps)) / 2 for step in range(steps)
+    ]
+    np.testing.assert_allclose(rates, np.outer(expected, [1, 3]))
+    mean = torch.logit(torch.tensor([0.25]))
+    for done, bias in enumerate(biases, 1):
+        kept = min(0.99, done / (done + 10))
+        mean = kept * mean + (1 - kept) * bias
+    np.testing.assert_allclose(tensors["head.output.bias"], mean, rtol=1e-5)
+    assert abs(float(mean - biases[-1])) > 1e-4
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import rankdata
+from scipy.stats import binom, rankdata
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.learn.models import sorters
@@ -207,6 +207,26 @@ def test_pairwise_has_the_gradient_of_its_relaxation(monkeypatch):
     torch.testing.assert_close(*found)
 
 
+def test_the_width_of_pairwise_has_no_gradient():
+    """Its gradient is that of equation 12 with the steepness that the deviation gives."""
+    scores = scores_of(1, 30).double()
+    weights = torch.randn(1, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    steepness = 1 / (0.7 * float(scores.std(correction=0)))
+    found = []
+    for each in (PairwiseSorter(), HandcraftedSorter(steepness)):
+        scores = scores.detach().requires_grad_()
+        (each(scores) * weights).sum().backward()
+        found.append(scores.grad)
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_equal_scores_have_finite_gradients(exact):
+    scores = torch.zeros(2, 9, requires_grad=True)
+    PairwiseSorter(exact=exact)(scores)[:, 0].sum().backward()
+    assert torch.isfinite(scores.grad).all()
+
+
 def test_relaxations_have_the_gradients_of_their_values():
     scores = scores_of(2, 6).double().requires_grad_()
     assert torch.autograd.gradcheck(HandcraftedSorter(), scores)
@@ -377,3 +397,24 @@ def test_a_mixture_is_of_two_kinds():
     steps = scores.sort(dim=1).values.diff(dim=1)
     even = (steps.amax(dim=1) - steps.amin(dim=1)) < 1e-4
     assert float(even.float().mean()) == pytest.approx(1 / 4 + 1 / 12 * 2 / 31, abs=0.01)
+
+
+@pytest.mark.parametrize("length", [4, 5, 40])
+def test_evenly_spaced_scores_reach_both_ends(length):
+    """The ends are two uniform numbers from -1 to 1, on average 2/3 apart, however few scores lie between them."""
+    scores = scores_of(8000, length)
+    steps = scores.sort(dim=1).values.diff(dim=1)
+    even = scores[(steps.amax(dim=1) - steps.amin(dim=1)) < 1e-5]
+    reach = even.amax(dim=1) - even.amin(dim=1)
+    assert float(reach.mean()) == pytest.approx(2 / 3, abs=0.04)
+
+
+def test_a_mixture_has_any_share_of_its_second_kind():
+    """Few scores beyond 1 are of vectors with a small share of normal ones, which as many as any share have."""
+    beyond = (scores_of(20_000, 100).abs() > 1).sum(dim=1).numpy()
+    of_share = [
+        binom.cdf(5, 100, share) - binom.pmf(0, 100, share) for share in 0.3173 * np.linspace(0, 1, 501)
+    ]
+    assert np.mean((beyond >= 1) & (beyond <= 5)) == pytest.approx(
+        1 / 4 * 2 / 3 * np.mean(of_share), abs=0.005
+    )

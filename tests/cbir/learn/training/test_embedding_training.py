@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from cbir.errors import InvalidInput
 from cbir.learn.models.scoring_network import apply_network
@@ -43,6 +44,21 @@ class TestTraining:
         assert steps[0] == 6  # the step that was stopped before it was saved
         assert torch.equal(weights_of(again), weights_of(whole))
         assert first["history"] == second["history"]
+
+    def test_the_rate_rises_for_a_twentieth_of_the_steps_and_falls_along_a_cosine(self, material, tmp_path):
+        rates, recipe = [], EmbeddingRecipe(**SHORT | {"images": 2}, rate=1e-4, trunk=0.5)
+        hook = register_optimizer_step_post_hook(
+            lambda optimizer, *_: rates.append([group["lr"] for group in optimizer.param_groups])
+        )
+        try:
+            train_embedding(made(), material, recipe, tmp_path)
+        finally:
+            hook.remove()
+        shares = np.arange(1, len(rates) + 1) / len(rates)
+        falling = 0.5 * (1 + np.cos(np.pi * (shares - 0.05) / 0.95))
+        expected = 1e-4 * np.where(shares < 0.05, shares / 0.05, falling)
+        np.testing.assert_allclose(rates, np.outer(expected, [1, 0.5, 1]), atol=1e-12)  # head, trunk, loss
+        assert shares[0] < 0.05
 
     def test_a_seed_decides(self, material, tmp_path):
         one, same, other = made(), made(), made()

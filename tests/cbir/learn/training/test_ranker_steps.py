@@ -20,6 +20,7 @@ from cbir.learn.training.ranker_training import (
     RankerRecipe,
     RunOptions,
     _RankerRun,
+    recipe_loss,
     refit_last_layer,
     train_ranker,
 )
@@ -129,3 +130,21 @@ def test_powers_and_penalties_are_those_of_the_paper() -> None:
     """Zheng et al., section 4.3: p is 2 to 64, the penalties are 0.01 to 100."""
     assert tuple(2.0**exponent for exponent in range(1, 7)) == POWERS
     assert tuple(10.0**exponent for exponent in range(-2, 3)) == PENALTIES
+
+
+def test_cross_entropy_weighs_both_kinds_alike_and_images_by_1_on_average() -> None:
+    """Zheng et al.: negatives and positives as m : n, of m positives and n negatives in training."""
+    positive = np.arange(50) < 10
+    scores = torch.linspace(-2, 3, 50, dtype=torch.float64)
+    found = recipe_loss(RankerRecipe(method="cross-entropy"), positive)(scores, torch.from_numpy(positive))
+    logs = [np.log1p(np.exp(-s if p else s)) for s, p in zip(scores.tolist(), positive, strict=True)]
+    expected = (np.mean(logs[:10]) + np.mean(logs[10:])) / 2
+    assert float(found) == pytest.approx(expected)
+
+
+def test_focal_loss_has_the_papers_weights_whatever_the_images() -> None:
+    """Zheng et al., section 5.4: gamma 2; 0.75 for negatives, 0.25 for positives."""
+    scores, positive = torch.tensor([0.5, -1.5], dtype=torch.float64), np.array([True, False])
+    found = recipe_loss(RankerRecipe(method="focal"), np.arange(50) < 10)(scores, torch.from_numpy(positive))
+    right = 1 / (1 + np.exp([-0.5, -1.5]))
+    assert float(found) == pytest.approx(np.mean([0.25, 0.75] * -((1 - right) ** 2) * np.log(right)))

@@ -19,6 +19,7 @@ from cbir.api.main import app
 from cbir.errors import InvalidInput
 from cbir.learn.models import sorters
 from cbir.learn.models.sorters import CnnSorter, HandcraftedSorter, LstmSorter
+from cbir.learn.models.sorters.trainable_sorters import draw_scores
 from cbir.learn.training import fine_tuning, sorter_training
 from cbir.learn.training.sorter_training import SorterRecipe, measure_sorter, train_sorter
 
@@ -313,14 +314,23 @@ class TestBatches:
         for other, step in ((recipe, 4), (replace(recipe, seed=1), 3)):
             assert not torch.equal(self.drawn(recipe, 3)[2:, :2], self.drawn(other, step)[2:, :2])
 
-    def test_held_out_vectors_are_drawn_with_a_seed_that_no_batch_has(self):
-        assert sorter_training.HELD_OUT_SEED % 2 == 0
-        seeds = [
-            (2 * (step * sorter_training.SEEDS + seed) + 1) % (1 << 32)
-            for step in (0, 9)
-            for seed in (0, 1023)
-        ]
+    def test_held_out_vectors_are_drawn_with_a_seed_that_no_batch_has(self, monkeypatch):
+        seeds = []
+
+        def noting(count, length, generator):
+            seeds.append(generator.initial_seed())
+            return draw_scores(count, length, generator)
+
+        monkeypatch.setattr(sorter_training, "draw_scores", noting)
+        measure_sorter(HandcraftedSorter(), length=12, count=20)
+        of_held_out = seeds.pop()
+        for step in (0, 1, 9, (1 << 21) - 1, 1 << 21):  # the seed has 32 bits: the last begins again
+            for seed in (0, 1, 1023):
+                sorter_training.batch_error(small(), SorterRecipe(batch=4, slope=0.0, seed=seed), step, "cpu")
+        assert of_held_out % 2 == 0
+        assert len(seeds) == 15
         assert all(seed % 2 == 1 for seed in seeds)
+        assert len(set(seeds[:-3])) == 12, "other steps and seeds, other vectors"
 
     def test_slopes_are_a_share_of_the_length_as_the_error_is(self):
         class Level(LstmSorter):

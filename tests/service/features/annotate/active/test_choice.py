@@ -309,6 +309,16 @@ def test_balanced_takes_from_every_step_of_severity():
     assert 6 <= (mean[chosen] > 4).sum() <= 10  # of 5 % of the images
 
 
+def test_balanced_takes_the_most_uncertain_of_each_step():
+    mean = np.repeat(np.arange(8), 5).astype(np.float32)
+    uncertain = np.tile([1.0, 3.0, 9.0, 2.0, 8.0], 8).astype(np.float32)
+    pool = CandidatePool(40, SeverityEstimate(mean, uncertain, np.zeros((40, 1), np.float32)), (), None)
+    for count, values in ((8, {9.0}), (16, {9.0, 8.0})):
+        rows = strategies.Balanced().images(pool, count, rng())
+        assert np.bincount(mean[rows].astype(int)).tolist() == [count // 8] * 8
+        assert set(uncertain[rows]) == values
+
+
 def test_stratified_takes_from_every_step_of_severity_and_new_images_first():
     random = rng(3)
     mean = np.concatenate([random.normal(0, 0.3, 190), random.normal(8, 0.3, 30)]).astype(np.float32)

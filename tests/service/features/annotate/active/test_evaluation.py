@@ -56,6 +56,7 @@ def test_accuracy_of_one_grade_is_not_defined():
 def test_proportions_count_each_image_once():
     grades = np.array([0, 0, 0, 1, 2.0])
     assert proportions(grades, np.array([[0, 3], [0, 1], [3, 1]])) == {"0": 2 / 3, "1": 1 / 3, "2": 0.0}
+    assert proportions(grades, np.array([[0, 3], [0, 1], [4, 0]])) == {"0": 0.5, "1": 0.25, "2": 0.25}
     assert proportions(grades, np.empty((0, 2), int)) == {"0": 0.0, "1": 0.0, "2": 0.0}
 
 
@@ -63,6 +64,8 @@ def test_uncertainty_of_each_grade():
     found = uncertainty_by_grade(np.array([1.0, 3.0, 5.0, 9.0]), np.array([0, 0, 0, 2]))
     assert found["0"][2] == 3.0
     assert found["2"] == [9.0] * 5
+    every = uncertainty_by_grade(np.random.default_rng(0).permutation(101) / 4, np.ones(101))
+    assert every["1"] == pytest.approx([5 / 4, 25 / 4, 50 / 4, 75 / 4, 95 / 4])
 
 
 def test_classified_by_hand():

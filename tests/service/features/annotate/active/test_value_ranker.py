@@ -40,18 +40,21 @@ def test_training_begins_behind_the_first_layer(fitted):
 
 
 def test_passes_at_once_are_the_passes_one_by_one(fitted):
-    """The slow, obvious form, in numpy: masks on the inputs of both dense layers."""
+    """The slow, obvious form, in numpy: masks on the inputs of both dense layers; features are means."""
     network = fitted.network_
     masks = [mask.numpy() for mask in network.masks(12, torch.Generator().manual_seed(0))]
     state = {name: value.numpy() for name, value in network.state_dict().items()}
     matrices = [value for name, value in state.items() if name.endswith("weight")]
     biases = [value for name, value in state.items() if name.endswith("bias")]
-    scores = []
+    scores, features = [], []
     for number in range(12):
         projected = VALUES[80:] @ matrices[0].T + biases[0]
         hidden = np.maximum((projected * masks[0][number]) @ matrices[1].T + biases[1], 0)
+        features.append(hidden)
         scores.append(((hidden * masks[1][number]) @ matrices[2].T + biases[2])[:, 0])
-    np.testing.assert_allclose(fitted.severity(VALUES[80:]).scores, scores, atol=1e-4)
+    found = fitted.severity(VALUES[80:])
+    np.testing.assert_allclose(found.scores, scores, atol=1e-4)
+    np.testing.assert_allclose(found.features, np.mean(features, axis=0), atol=1e-4)
 
 
 def test_features_of_the_encoder_are_its_principal_directions(fitted, tmp_path):
