@@ -72,14 +72,14 @@ class CodeIndex(FlatIndex):
             return super().nearest_both(query, count, allowed, around, visible)
         estimates, rows = self._fetch(query, fetched, select_rows(visible, len(self)))
         inside = np.ones(len(rows), bool) if allowed is None else table_of(allowed, len(self))[rows]
-        found = []
-        for wanted, searched, kept in ((count, allowed, inside), (around, visible, slice(None))):
-            farthest = self._farthest(query, wanted, estimates[kept], rows[kept])
+        answers = []
+        for number, searched, members in ((count, allowed, inside), (around, visible, slice(None))):
+            farthest = self._farthest(query, number, estimates[members], rows[members])
             if farthest < estimates[-1]:
-                found.append(np.sort(rows[kept][estimates[kept] <= farthest]))
+                answers.append(np.sort(rows[members][estimates[members] <= farthest]))
             else:
-                found.append(self.nearest(query, wanted, searched))
-        return found[0], found[1]
+                answers.append(self.nearest(query, number, searched))
+        return answers[0], answers[1]
 
     def _fetch(self, query: Floats, count: int, selector: faiss.IDSelector | None) -> tuple[Floats, Rows]:
         """Return the estimated squared distances (count,) of the nearest selected rows, ascending, and these rows."""

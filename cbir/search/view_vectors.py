@@ -30,7 +30,7 @@ EVERYTHING = IndexScope()
 SPARE = 2  # times as many of the random order as are drawn are looked at before all images are
 LEFT_OUT = 256  # images drawn besides, in place of those that most scopes leave out
 _NONE = np.empty(0, np.int64)
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 
 class ViewVectors:
@@ -118,8 +118,8 @@ class ViewVectors:
         allowed, added = _parts(gallery, rows)
 
         def search(query: Floats) -> Neighbours:
-            found = self._search.nearest(gallery, query, k, allowed) if gallery.flat_index else _NONE
-            return _best(gallery, query, np.concatenate([found, added]), k)
+            near = self._search.nearest(gallery, query, k, allowed) if gallery.flat_index else _NONE
+            return _best(gallery, query, np.concatenate([near, added]), k)
 
         return _of_each(queries, search)
 
@@ -135,11 +135,11 @@ class ViewVectors:
             inside = near = _NONE
             if gallery.flat_index:
                 inside, near = self._search.nearest_both(gallery, query, k, allowed, around, visible)
-            found = _best(gallery, query, np.concatenate([inside, added]), k)
-            return found, _best(gallery, query, np.concatenate([near, all_added]), around).numbers
+            best = _best(gallery, query, np.concatenate([inside, added]), k)
+            return best, _best(gallery, query, np.concatenate([near, all_added]), around).numbers
 
         answers = _of_each(queries, search)
-        return [found for found, _ in answers], union(*(numbers for _, numbers in answers))
+        return [best for best, _ in answers], union(*(numbers for _, numbers in answers))
 
     def graph(self) -> NumberedGraph | None:
         """Return the k-NN graph of the snapshot; None without one."""
@@ -233,9 +233,9 @@ def _best(gallery: Gallery, query: Floats, rows: Rows, k: int) -> Neighbours:
     return Neighbours(gallery.ids[rows[best]], distances[best])
 
 
-def _of_each(queries: Floats, search: Callable[[Floats], Found]) -> list[Found]:
+def _of_each(queries: Floats, search: Callable[[Floats], Answer]) -> list[Answer]:
     """Return what a search finds for each of the `queries` (q, d), on several cores."""
-    answers: dict[int, Found] = {}
+    answers: dict[int, Answer] = {}
 
     def work(where: slice, query: Floats) -> None:
         answers[where.start] = search(query)
