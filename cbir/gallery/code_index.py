@@ -70,7 +70,10 @@ class CodeIndex(FlatIndex):
     def nearest_both(
         self, query: Floats, count: int, allowed: Rows | None, around: int, visible: Rows | None
     ) -> tuple[Rows, Rows]:
-        """Return what `FlatIndex.nearest_both` does, by one look at the codes where the filter is wide."""
+        """Return what `FlatIndex.nearest_both` does, by one look at the codes where the filter is wide.
+
+        query, count, allowed, around, visible: as there.
+        """
         total = len(self) if visible is None else len(visible)
         share = 1.0 if allowed is None else len(allowed) / total
         fetched = LEAST + max(FETCHED * around, int(FETCHED_INSIDE * count / max(share, 1e-9)))
@@ -78,14 +81,15 @@ class CodeIndex(FlatIndex):
             return super().nearest_both(query, count, allowed, around, visible)
         estimates, rows = self._fetch(query, fetched, select_rows(visible, len(self)))
         inside = np.ones(len(rows), bool) if allowed is None else table_of(allowed, len(self))[rows]
-        found = []
-        for wanted, searched, kept in ((count, allowed, inside), (around, visible, slice(None))):
-            farthest = self._farthest(query, wanted, estimates[kept], rows[kept])
+        nearest = []
+        for number, scope, selection in ((count, allowed, inside), (around, visible, slice(None))):
+            distances, numbers = estimates[selection], rows[selection]
+            farthest = self._farthest(query, number, distances, numbers)
             if farthest < estimates[-1]:
-                found.append(np.sort(rows[kept][estimates[kept] <= farthest]))
+                nearest.append(np.sort(numbers[distances <= farthest]))
             else:
-                found.append(self.nearest(query, wanted, searched))
-        return found[0], found[1]
+                nearest.append(self.nearest(query, number, scope))
+        return nearest[0], nearest[1]
 
     def _fetch(self, query: Floats, count: int, selector: faiss.IDSelector | None) -> tuple[Floats, Rows]:
         """Return the estimated squared distances (count,) of the nearest selected rows, ascending, and these rows."""

@@ -135,7 +135,10 @@ class IndexedVectors:
     def nearest_around(
         self, queries: Floats, k: int, scope: IndexScope, around: int
     ) -> tuple[list[Neighbours], Numbers]:
-        """Return what `nearest` does, and the numbers of the `around` images of any scope nearest to each query."""
+        """Return what `nearest` does, and the ascending numbers of images of any scope that are nearest to a query.
+
+        queries, k, scope: as of `nearest`. around: number of images of any scope for each query.
+        """
         wide = self.nearest(queries, around, EVERYTHING)
         numbers = union(*(each.numbers for each in wide))
         inside = self.within(numbers, scope)
