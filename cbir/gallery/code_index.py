@@ -14,16 +14,22 @@ import numpy as np
 
 from cbir.gallery.flat_index import FlatIndex, one_search_thread, select_rows
 from cbir.gallery.vector_blocks import Floats, Rows, spread_rows, table_of
+from cbir.system.device_failure import rows_within
 from cbir.system.threads import checkpoint
 
 TRAINED = 5000  # vectors that the 16 levels are fitted to; fewer are repeated
 STEPS = 25  # of fitting them
-_ABOVE = (0.5511, 0.651, 0.7443, 0.827, 0.8955, 0.9472, 0.9807, 0.9969)
-BEGIN = (
-    *(1 - share for share in reversed(_ABOVE)),
-    *_ABOVE,
-)  # shares of normal values below J. Max's levels (1960)
-ADDED = 65_536  # rows coded at a time
+POSITIVE = (
+    0.5511,
+    0.651,
+    0.7443,
+    0.827,
+    0.8955,
+    0.9472,
+    0.9807,
+    0.9969,
+)  # shares below J. Max's levels (1960)
+ADDED = 32 << 20  # bytes of vectors coded at a time
 BESIDE = 100  # rows that are to be among the nearest besides: so the first ones are found even more surely
 SURE = 4.0  # standard deviations of the error: one of 30,000 rows is off by more
 FETCHED = 3  # times as many rows are fetched as are to be found
@@ -64,7 +70,10 @@ class CodeIndex(FlatIndex):
     def nearest_both(
         self, query: Floats, count: int, allowed: Rows | None, around: int, visible: Rows | None
     ) -> tuple[Rows, Rows]:
-        """Return what `FlatIndex.nearest_both` does, by one look at the codes where the filter is wide."""
+        """Return what `FlatIndex.nearest_both` does, by one look at the codes where the filter is wide.
+
+        query, count, allowed, around, visible: as there.
+        """
         total = len(self) if visible is None else len(visible)
         share = 1.0 if allowed is None else len(allowed) / total
         fetched = LEAST + max(FETCHED * around, int(FETCHED_INSIDE * count / max(share, 1e-9)))
@@ -72,14 +81,15 @@ class CodeIndex(FlatIndex):
             return super().nearest_both(query, count, allowed, around, visible)
         estimates, rows = self._fetch(query, fetched, select_rows(visible, len(self)))
         inside = np.ones(len(rows), bool) if allowed is None else table_of(allowed, len(self))[rows]
-        answers = []
-        for number, searched, members in ((count, allowed, inside), (around, visible, slice(None))):
-            farthest = self._farthest(query, number, estimates[members], rows[members])
+        nearest = []
+        for number, scope, selection in ((count, allowed, inside), (around, visible, slice(None))):
+            distances, numbers = estimates[selection], rows[selection]
+            farthest = self._farthest(query, number, distances, numbers)
             if farthest < estimates[-1]:
-                answers.append(np.sort(rows[members][estimates[members] <= farthest]))
+                nearest.append(np.sort(numbers[distances <= farthest]))
             else:
-                answers.append(self.nearest(query, number, searched))
-        return answers[0], answers[1]
+                nearest.append(self.nearest(query, number, scope))
+        return nearest[0], nearest[1]
 
     def _fetch(self, query: Floats, count: int, selector: faiss.IDSelector | None) -> tuple[Floats, Rows]:
         """Return the estimated squared distances (count,) of the nearest selected rows, ascending, and these rows."""
@@ -118,9 +128,10 @@ def build_codes(vectors: Floats) -> faiss.Index:
         codes.train(sample)
         levels = fit_levels(codes.chain.at(0).apply(sample))
         faiss.copy_array_to_vector(levels.ravel(), product.centroids)
-        for start in range(0, count, ADDED):
+        step = rows_within(ADDED, dimensions * 4)
+        for start in range(0, count, step):
             checkpoint()
-            codes.add(np.ascontiguousarray(vectors[start : start + ADDED]))
+            codes.add(np.ascontiguousarray(vectors[start : start + step]))
     return codes
 
 
@@ -132,7 +143,8 @@ def fit_levels(values: Floats) -> Floats:
     """
     ordered = np.sort(values.T.astype(np.float64), axis=1)
     sums = np.pad(np.cumsum(ordered, axis=1), ((0, 0), (1, 0)))
-    levels = np.quantile(ordered, BEGIN, axis=1).T.copy()
+    shares = [*(1 - share for share in reversed(POSITIVE)), *POSITIVE]
+    levels = np.quantile(ordered, shares, axis=1).T.copy()
     for _ in range(STEPS):
         checkpoint()
         between = (levels[:, 1:] + levels[:, :-1]) / 2

@@ -122,10 +122,10 @@ class NumberedGraph:
         for _ in range(STEPS):
             sources, ends, weights = self._edges(nodes)
             targets = np.concatenate([rows, ends])
-            positions = np.arange(len(targets), dtype=np.int32)
-            place_of[targets] = positions  # the last place of each
-            arriving = np.sort(targets[place_of[targets] == positions])
-            place_of[arriving] = positions[: len(arriving)]
+            order = np.arange(len(targets), dtype=np.int32)
+            place_of[targets] = order  # the last one of each
+            arriving = np.sort(targets[place_of[targets] == order])
+            place_of[arriving] = order[: len(arriving)]
             sums = np.bincount(place_of[targets], np.concatenate([start, weights * flow[sources]]))
             flow = sums.astype(np.float32)
             if len(arriving) > most:

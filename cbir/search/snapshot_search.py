@@ -83,7 +83,10 @@ class SnapshotSearch:
         around: int,
         visible: Rows | None,
     ) -> tuple[Rows, Rows]:
-        """Return what `FlatIndex.nearest_both` does; gallery as of `nearest`."""
+        """Return what `FlatIndex.nearest_both` does.
+
+        gallery: as of `nearest`. query, count, allowed, around, visible: as there.
+        """
         if self._gpu is None:
             assert gallery.flat_index is not None
             return gallery.flat_index.nearest_both(query, count, allowed, around, visible)

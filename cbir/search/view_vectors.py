@@ -30,7 +30,7 @@ EVERYTHING = IndexScope()
 SPARE = 2  # times as many of the random order as are drawn are looked at before all images are
 LEFT_OUT = 256  # images drawn besides, in place of those that most scopes leave out
 _NONE = np.empty(0, np.int64)
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 class ViewVectors:
@@ -118,26 +118,17 @@ class ViewVectors:
         allowed, added = _parts(gallery, rows)
 
         def search(query: Floats) -> Neighbours:
-            near = self._search.nearest(gallery, query, k, allowed) if gallery.flat_index else _NONE
-            return _best(gallery, query, np.concatenate([near, added]), k)
+            indexed = self._search.nearest(gallery, query, k, allowed) if gallery.flat_index else _NONE
+            return _best(gallery, query, np.concatenate([indexed, added]), k)
 
         return _of_each(queries, search)
 
     def nearest_around(
         self, queries: Floats, k: int, scope: IndexScope, around: int
     ) -> tuple[list[Neighbours], Numbers]:
-        """Return what `nearest` does, and the numbers of images around the queries, of any scope.
+        """Return what `nearest` does, and the ascending numbers of images of any scope that are nearest to a query.
 
-        Parameters
-        ----------
-        queries : (q, d) float32
-            Normalised query vectors.
-        k : int
-            Number of images of `scope`.
-        scope : IndexScope
-            Images that may be answers.
-        around : int
-            Number of images of any scope that are nearest to each query.
+        queries, k, scope: as of `nearest`. around: number of images of any scope for each query.
         """
         gallery, rows = self.view.gallery, self.rows(scope)
         allowed, added = _parts(gallery, rows)
@@ -147,11 +138,11 @@ class ViewVectors:
             inside = near = _NONE
             if gallery.flat_index:
                 inside, near = self._search.nearest_both(gallery, query, k, allowed, around, visible)
-            best = _best(gallery, query, np.concatenate([inside, added]), k)
-            return best, _best(gallery, query, np.concatenate([near, all_added]), around).numbers
+            neighbours = _best(gallery, query, np.concatenate([inside, added]), k)
+            return neighbours, _best(gallery, query, np.concatenate([near, all_added]), around).numbers
 
         answers = _of_each(queries, search)
-        return [best for best, _ in answers], union(*(numbers for _, numbers in answers))
+        return [neighbours for neighbours, _ in answers], union(*(numbers for _, numbers in answers))
 
     def graph(self) -> NumberedGraph | None:
         """Return the k-NN graph of the snapshot; None without one."""
@@ -245,9 +236,9 @@ def _best(gallery: Gallery, query: Floats, rows: Rows, k: int) -> Neighbours:
     return Neighbours(gallery.ids[rows[best]], distances[best])
 
 
-def _of_each(queries: Floats, search: Callable[[Floats], Answer]) -> list[Answer]:
+def _of_each(queries: Floats, search: Callable[[Floats], T]) -> list[T]:
     """Return what a search finds for each of the `queries` (q, d), on several cores."""
-    answers: dict[int, Answer] = {}
+    answers: dict[int, T] = {}
 
     def work(where: slice, query: Floats) -> None:
         answers[where.start] = search(query)

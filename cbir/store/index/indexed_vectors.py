@@ -135,18 +135,9 @@ class IndexedVectors:
     def nearest_around(
         self, queries: Floats, k: int, scope: IndexScope, around: int
     ) -> tuple[list[Neighbours], Numbers]:
-        """Return what `nearest` does, and the numbers of images around the queries, of any scope.
+        """Return what `nearest` does, and the ascending numbers of images of any scope that are nearest to a query.
 
-        Parameters
-        ----------
-        queries : (q, d) float32
-            Normalised query vectors.
-        k : int
-            Number of images of `scope`.
-        scope : IndexScope
-            Images that may be answers.
-        around : int
-            Number of images of any scope that are nearest to each query.
+        queries, k, scope: as of `nearest`. around: number of images of any scope for each query.
         """
         wide = self.nearest(queries, around, EVERYTHING)
         numbers = union(*(each.numbers for each in wide))

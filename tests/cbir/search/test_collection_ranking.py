@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from cbir import rerank, settings
 from cbir.errors import IndexUnavailable, InvalidInput
@@ -136,6 +137,20 @@ def test_relevance_reaches_images_that_are_no_candidates(collection, ids, method
             assert len(answer.results) == 30
             shared[name] += len(best & hit_ids(answer))
     assert shared["stored"] > shared["candidates"]
+
+
+def test_one_thread_of_blas_finds_where_relevance_begins(collection, ids, monkeypatch) -> None:
+    threads, joined = list[int](), NumberedGraph.joined
+
+    def note(self: NumberedGraph, *given: Any) -> np.ndarray:
+        pools = [pool for pool in threadpool_info() if pool.get("threading_layer") == "pthreads"]  # of numpy
+        threads.extend(pool["num_threads"] for pool in pools)
+        return joined(self, *given)
+
+    monkeypatch.setattr(NumberedGraph, "joined", note)
+    with threadpool_limits(3, "blas"):
+        ask(searcher_of(collection, 30), ids, 7, rerank="diffusion")
+    assert set(threads) == {1}
 
 
 def test_images_that_relevance_reaches_obey_the_request(collection, ids) -> None:

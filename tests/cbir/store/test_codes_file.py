@@ -14,7 +14,9 @@ from cbir.gallery import code_index
 from cbir.gallery.code_index import CodeIndex, build_codes
 from cbir.gallery.flat_index import FlatIndex
 from cbir.search import Request, Searcher
+from cbir.search.view_vectors import EVERYTHING, ViewVectors
 from cbir.store import Collection
+from cbir.store.index.port import IndexScope
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.filter_conditions import parse_filter
 from cbir.store.snapshot.snapshot import (
@@ -157,6 +159,26 @@ def test_additions_and_deletions_are_seen(filled: Collection, entries: Entries) 
     assert view.gallery.flat_index is not None
     assert len(view.gallery.flat_index) == len(view) == 203
     assert search(filled, 202)[0][0] == 202
+
+
+@pytest.mark.parametrize("share", [0.0, 9.0], ids=["two looks", "one look"])
+def test_around_a_filter_is_what_a_search_without_it_finds(
+    filled: Collection, entries: Entries, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    for name, value in {"BESIDE": 1, "LEAST": 50, "FEWEST": 5, "ONE_LOOK": share}.items():
+        monkeypatch.setattr(code_index, name, value)
+    with filled.writer() as writer:
+        writer.add(entries(200, 204, ward="A"))
+        writer.delete([filled.records([3])[3].image_id])
+    vectors = ViewVectors(filled).for_search()
+    scope = IndexScope(where=tuple(filled.conditions(["ward=A"])))
+    queries = vectors.view.gallery.vectors(np.array([10, 150, 202]))
+    found, around = vectors.nearest_around(queries, 7, scope, 5)
+    for each, alone in zip(found, vectors.nearest(queries, 7, scope), strict=True):
+        assert each.numbers.tolist() == alone.numbers.tolist()
+    wide = [each.numbers for each in vectors.nearest(queries, 5, EVERYTHING)]
+    assert around.tolist() == np.unique(wide).tolist()
+    assert 3 not in around
 
 
 def test_filters_and_rights_leave_the_others_out(filled: Collection) -> None:
