@@ -174,6 +174,20 @@ def test_the_chosen_steps_are_repeated_with_all_images():
     assert of_all.objective_[made.chosen_] == pytest.approx(value, abs=1e-9)
 
 
+@pytest.mark.parametrize("rate", [0.01, 0.05])
+def test_a_step_goes_along_the_gradient_and_is_a_share_of_theta_long(rate):
+    """Without decorrelation, where the first step climbs."""
+    X, y = misled(0, 90)
+    Z = (X - X.mean(0)) / X.std(0)
+    ranker = SNdcgRanker(start="zero", rate=rate, list_size=None, alpha=2.0)
+    start, stepped = ranker._ascend(Z, y, 1, np.random.default_rng(0)).weights
+    theta = torch.tensor(start, requires_grad=True)
+    (-SNdcgLoss("sigmoid", 2.0)(torch.tensor(Z) @ theta, torch.tensor(y))).backward()
+    gradient = theta.grad.numpy()
+    expected = gradient * rate * np.linalg.norm(start) / np.linalg.norm(gradient)
+    np.testing.assert_allclose(stepped - start, expected, rtol=1e-6)
+
+
 def test_as_printed_theta_0_is_never_the_result():
     """It orders nothing; here no step orders any better, and the first to be tried is taken."""
     X, y = np.array([[-1.0], [1.0], [-1.0], [1.0]]), np.array([0.0, 0.0, 1.0, 1.0])
