@@ -203,3 +203,21 @@ def test_what_may_lose_first_answers_gives_way_to_what_keeps_them() -> None:
     assert best_candidate(scored, 0, 2) == best_candidate(scored, 1, 2) == 1
     scored[:, 0, 1] += 0.11
     assert best_candidate(scored, 0, 2) == best_candidate(scored, 1, 2) == 0
+
+
+def test_a_lead_within_its_standard_error_is_luck() -> None:
+    """100 queries: the lead of 0.01 is within the error of differences of 0.2, and beyond that of 0.05."""
+    for spread, best in ((0.2, 0), (0.05, 2)):
+        scored = np.full((100, 3, 2), 0.3)
+        scored[:, 0, 0] = 0.4
+        scored[:, 2, 0] = 0.41 + np.tile((spread, -spread), 50)
+        assert best_candidate(scored, 0, 1) == best
+
+
+def test_other_first_answers_must_be_better_by_two_standard_errors() -> None:
+    """Of 100 queries, those whose first answer another candidate alone has right: 3 may be luck, 10 are not."""
+    for right, best in ((0, 2), (3, 0), (10, 2)):
+        scored = np.zeros((100, 3, 2))
+        scored[:, :, 0] = (0.4, 0.3, 0.9)
+        scored[:right, 2, 1] = 1.0
+        assert best_candidate(scored, 0, 1) == best

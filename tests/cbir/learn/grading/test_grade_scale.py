@@ -103,6 +103,9 @@ def test_a_region_with_few_images_has_the_width_of_all():
     errors = np.sort(np.abs(scale.grades(scores) - grades))
     assert wide.half_widths[-1] == errors[int(np.ceil(61 * 0.97)) - 1]
     assert np.isnan(scale.errors(scores)).all()
+    assert scale.with_intervals(scores, grades, 0.99).half_widths.tolist() == [2, 2, 2], (
+        "all grades there are"
+    )
 
 
 def test_left_out_scores_know_nothing_of_their_patient():

@@ -174,6 +174,20 @@ def test_the_chosen_steps_are_repeated_with_all_images():
     assert of_all.objective_[made.chosen_] == pytest.approx(value, abs=1e-9)
 
 
+@pytest.mark.parametrize("rate", [0.01, 0.05])
+def test_a_step_goes_along_the_gradient_and_is_a_share_of_theta_long(rate):
+    """Without decorrelation, where the first step climbs."""
+    X, y = misled(0, 90)
+    Z = (X - X.mean(0)) / X.std(0)
+    ranker = SNdcgRanker(start="zero", rate=rate, list_size=None, alpha=2.0)
+    start, stepped = ranker._ascend(Z, y, 1, np.random.default_rng(0)).weights
+    theta = torch.tensor(start, requires_grad=True)
+    (-SNdcgLoss("sigmoid", 2.0)(torch.tensor(Z) @ theta, torch.tensor(y))).backward()
+    gradient = theta.grad.numpy()
+    expected = gradient * rate * np.linalg.norm(start) / np.linalg.norm(gradient)
+    np.testing.assert_allclose(stepped - start, expected, rtol=1e-6)
+
+
 def test_as_printed_theta_0_is_never_the_result():
     """It orders nothing; here no step orders any better, and the first to be tried is taken."""
     X, y = np.array([[-1.0], [1.0], [-1.0], [1.0]]), np.array([0.0, 0.0, 1.0, 1.0])
@@ -348,10 +362,15 @@ def test_ada_rank_starts_with_the_best_feature():
     assert -made.coef_[2] == pytest.approx(0.5 * math.log((1 + tau) / (1 - tau)))
 
 
-def test_ada_rank_weighs_lists_as_equation_12():
-    X, y, _ = drawn(100, noise=2)
+@pytest.mark.parametrize("rounds", [1, 3, 7])
+def test_ada_rank_weighs_lists_as_equation_12(rounds):
+    """By the ranks of the sum of all rounds before; each feature is good in one list."""
+    random = np.random.default_rng(1)
+    X, y = random.normal(size=(100, 6)), random.integers(0, 4, 100).astype(float)
     lists = assign_lists(100, 20, np.random.default_rng(0))
-    one, two = (AdaRank(rounds=rounds, list_size=20).fit(X, y) for rounds in (1, 2))
+    rows = np.arange(100)
+    X[rows, lists] = y + 0.3 * X[rows, lists]
+    one, two = (AdaRank(rounds=number, list_size=20).fit(X, y) for number in (rounds, rounds + 1))
     P = np.exp([-kendall_tau(one.predict(X), y, lists)])[0]
     P /= P.sum()
     taus = np.array([[sign * kendall_tau(sign * X[:, f], y, lists) @ P for f in range(6)] for sign in (1,)])
@@ -360,6 +379,7 @@ def test_ada_rank_weighs_lists_as_equation_12():
     difference = np.abs(two.coef_ - one.coef_)
     assert difference[feature] == pytest.approx(0.5 * math.log((1 + tau) / (1 - tau)))
     assert np.count_nonzero(difference) == 1
+    assert np.count_nonzero(two.coef_) > 1
 
 
 @pytest.mark.parametrize("make", [RankBoost, AdaRank])

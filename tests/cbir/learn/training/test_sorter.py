@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import rankdata
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 from typer.testing import CliRunner
 
 from cbir.api.main import app
@@ -49,6 +50,33 @@ def test_training_lowers_the_error(kind, tmp_path):
     )
     assert len(errors) == 200
     assert errors[-1] < 0.7 * errors[0]
+
+
+def test_statistics_stay_those_of_counting(tmp_path):
+    """The counts rely on them; what reads the counts is trained."""
+    sorter, start = small(CnnSorter), small(CnnSorter)
+    start.start_counting()
+    train_sorter(sorter, SHORT, tmp_path)
+    before, after = start.state_dict(), sorter.state_dict()
+    statistics = [name for name in before if name.endswith(("running_mean", "running_var"))]
+    assert len(statistics) == 16
+    assert all(torch.equal(before[name], after[name]) for name in statistics)
+    assert not torch.equal(before["last.weight"], after["last.weight"])
+
+
+def test_gradients_have_length_1_at_most(tmp_path):
+    lengths = []
+    hook = register_optimizer_step_pre_hook(
+        lambda optimizer, *_: lengths.append(
+            float(torch.cat([one.grad.flatten() for one in optimizer.param_groups[0]["params"]]).norm())
+        )
+    )
+    try:
+        recipe = SorterRecipe("random", epochs=0.004, batch=20, slope=1000.0)
+        train_sorter(small(), recipe, tmp_path)
+    finally:
+        hook.remove()
+    assert max(lengths) == pytest.approx(1.0, rel=1e-3)
 
 
 @pytest.mark.parametrize("kind", [LstmSorter, CnnSorter])

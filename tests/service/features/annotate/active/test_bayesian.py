@@ -153,6 +153,12 @@ def test_images_of_other_sizes_are_scaled():
     np.testing.assert_allclose(found.severity(large[:5]).mean, found.severity(PICTURES[:5]).mean, atol=0.02)
 
 
+def test_large_pictures_become_means_of_their_parts():
+    large = np.random.default_rng(0).integers(0, 256, (2, 3 * SIDE, 3 * SIDE), dtype=np.uint8)
+    means = large.reshape(2, SIDE, 3, SIDE, 3).mean(axis=(2, 4))
+    np.testing.assert_allclose(made().prepare(large), means, atol=0.51)
+
+
 def test_a_network_on_pictures_has_no_encoder(fitted):
     with pytest.raises(InvalidInput, match="has no encoder"):
         fitted.encoder_features(PICTURES)

@@ -92,6 +92,22 @@ def test_a_graded_image_in_no_pair_is_learnt_from() -> None:
     assert fit(grades, dropout=0.0, weight_decay=0.0, steps=300, rate=0.02).severity(VALUES[59:]).mean[0] > 10
 
 
+def test_each_pass_has_all_pairs_in_another_order() -> None:
+    from cbir.learn.severity.sampled_ranker import _batches
+
+    batches = _batches(23, 3, torch.Generator().manual_seed(0))
+    passes = [[next(batches) for _ in range(3)] for _ in range(2)]
+    assert [len(rows) for rows in passes[0]] == [8, 8, 7]
+    first, second = (np.concatenate(rows).tolist() for rows in passes)
+    assert sorted(first) == sorted(second) == list(range(23))
+    assert len({tuple(first), tuple(second), tuple(range(23))}) == 3
+
+
+def test_the_mean_is_that_of_the_known_grades() -> None:
+    grades = np.array([0.0, np.nan, 0.0, 5.0])
+    assert check_judged_pairs(4, [[0, 1]], [1.0], grades).mean_grade == pytest.approx(5 / 3)
+
+
 def test_scores_start_at_the_mean_grade() -> None:
     """Eq. 4 pulls them there anyway, but from 0 a few steps would not be enough."""
     grades = np.where(np.arange(60) % 3, GRADES + 50, np.nan)
