@@ -67,10 +67,10 @@ def test_the_nearest_is_placed_first_from_any_place_and_stays_there() -> None:
     held = clusters(120, 0)
     held[7] = held[0] + np.float32(1e-3)
     gallery = Gallery((held,), np.arange(len(held)))
-    backend = Backend(held[7], rank(held[7], gallery), gallery)
+    query_list = QueryList(held[7], rank(held[7], gallery), gallery)
     for place in (0, 60, 119):
         scores = np.roll(np.linspace(3.0, -3.0, 120), 7 - place)
-        rows, placed = place_sure_first(backend, backend.ranking.rows, scores, 0.85)
+        rows, placed = place_sure_first(query_list, query_list.ranking.rows, scores, 0.85)
         others = rows != 7
         assert np.argmax(placed) == 7
         assert placed[others].tolist() == scores[others].tolist()
