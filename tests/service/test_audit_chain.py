@@ -1,6 +1,7 @@
 """The chain of the audit log: whatever is changed, removed, added or reordered is found."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -266,6 +267,16 @@ def test_a_file_that_does_not_belong_is_found(path: Path, name: str, content: st
     for _ in range(2):
         assert any(f"audit.jsonl.{name}" in fault for fault in verify(path, known=(noted,)).faults)
         write(AuditLog(path), 1)
+
+
+def test_a_newline_that_a_full_disk_kept_from_a_rotated_file_breaks_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    write(AuditLog(path), 3)
+    os.truncate(path, path.stat().st_size - 1)
+    write(AuditLog(path, max_bytes=path.stat().st_size), 2)
+    assert len(AuditFiles(path).rotated()) == 1
+    report = verify(path)
+    assert (report.lines, report.faults) == (5, [])
 
 
 def test_a_folder_with_the_name_of_a_rotated_file(path: Path) -> None:
