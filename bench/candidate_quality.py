@@ -25,7 +25,7 @@ from cbir import rerank
 from cbir.evaluation.qrels import EvalQuery, Qrels, RunMatrix, build_qrels, leave_one_out, sample_queries
 from cbir.evaluation.relevance import Candidates, parse_relevance, select_candidates
 from cbir.search import Request, Searcher
-from cbir.search.collection_scale import Vectors
+from cbir.search.fitted_values import Vectors
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.index.current_index import CurrentGap

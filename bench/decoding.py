@@ -1,6 +1,6 @@
 """Measure what decoding in processes with limits costs: a search of the service, indexing, and memory.
 
-    python bench/decoding.py [--repeats 300] [--side 512]
+    python -m bench.decoding [--repeats 300] [--side 512]
 
 The first figure is the time to decode and describe a PNG file in a decoder of the service less that in the process
 itself, medians of alternating runs. The second is the same for `cbir index`: a file with its limits of time and
@@ -91,10 +91,12 @@ def describe_without_limits(paths: list[Path]) -> int:
 
 def index_overhead(paths: list[Path], repeats: int) -> dict[str, float]:
     """Describe a chunk of files in a worker process, with limits and without."""
+    from bench.decoding import describe_without_limits as unlimited  # workers have another main module
+
     bounded = partial(describe_files, task=FileTask(TASK))
     with (
         ProcessPool(bounded, 1, use_one_thread_silently, TASK.seconds) as limited,
-        ProcessPool(describe_without_limits, 1, use_one_thread_silently) as free,
+        ProcessPool(unlimited, 1, use_one_thread_silently) as free,
     ):
         limited.run(paths)
         free.run(paths)

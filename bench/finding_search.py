@@ -25,7 +25,7 @@ from cbir.evaluation.significance import bootstrap_intervals
 from cbir.gallery.gallery import rank, top_k
 from cbir.images import crop
 from cbir.learn.severity.stored_images import read_stored_image
-from cbir.rerank.backend import Backend
+from cbir.rerank.query_list import QueryList
 from cbir.search.explanation import region_area
 from cbir.search.feature_cells import Area
 from cbir.search.region_cells import BLOCK, RegionTemplate, region_encoder, template_of
@@ -130,7 +130,7 @@ class Findings:
         blocks = [template.match(cells[start : start + BLOCK])[0] for start in range(0, len(cells), BLOCK)]
         query = gallery.vectors(self.rows[place : place + 1])[0]
         ranking = rank(query, gallery, rows)
-        listed, reranked = self.method.rerank(Backend(query, ranking, gallery))
+        listed, reranked = self.method.rerank(QueryList(query, ranking, gallery))
         again = -ranking.distances.astype(np.float64) - 1e6
         again[np.searchsorted(rows, listed)] = reranked.scores
         cut_out = self.view.statistics.normalise(self.describe(crop(image, region)))

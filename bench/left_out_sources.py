@@ -30,8 +30,8 @@ from cbir.evaluation.agreement_count import LabelledRows, draw_queries
 from cbir.evaluation.rank_metrics import average_precision
 from cbir.gallery.gallery import Gallery, rank, top_k
 from cbir.gallery.vector_blocks import Rows
-from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.query_list import QueryList
 from cbir.rerank.reranker import Reranked, Reranker
 from cbir.store import Collection
 from cbir.store.base.profile import Profile, settings_of_new
@@ -96,14 +96,14 @@ def methods(profile: Profile, with_choices: bool) -> dict[str, Reranker]:
 
 def share_flows() -> None:
     """Let the methods compute the diffusion of a query once."""
-    plain: Callable[[Diffusion, Backend], tuple[Rows, Reranked]] = Diffusion.diffuse
-    flows = WeakKeyDictionary[Backend, dict[tuple[float, ...], tuple[Rows, Reranked]]]()
+    plain: Callable[[Diffusion, QueryList], tuple[Rows, Reranked]] = Diffusion.diffuse
+    flows = WeakKeyDictionary[QueryList, dict[tuple[float, ...], tuple[Rows, Reranked]]]()
 
-    def remembered(self: Diffusion, backend: Backend) -> tuple[Rows, Reranked]:
-        of_query = flows.setdefault(backend, {})
+    def remembered(self: Diffusion, query_list: QueryList) -> tuple[Rows, Reranked]:
+        of_query = flows.setdefault(query_list, {})
         setting = tuple(getattr(self, name) for name in Diffusion.parameter_names() if name != "sure")
         if setting not in of_query:
-            of_query[setting] = plain(self, backend)
+            of_query[setting] = plain(self, query_list)
         return of_query[setting]
 
     Diffusion.diffuse = remembered  # type: ignore[method-assign]
@@ -137,10 +137,10 @@ def quality_of(
 ) -> Quality:
     """Return AP and P@1 (methods, 2) of a query with the image at row `index` among `others` (n,)."""
     query = gallery.vectors(np.array([index]))[0]
-    backend = Backend(query, rank(query, gallery, np.flatnonzero(others)), gallery)
+    query_list = QueryList(query, rank(query, gallery, np.flatnonzero(others)), gallery)
     quality = []
     for reranker in rerankers:
-        rows, reranked = reranker.rerank(backend)
+        rows, reranked = reranker.rerank(query_list)
         relevant = classes[rows[top_k(reranked.scores, len(rows))]] == classes[index]
         quality.append([average_precision(relevant[None])[0], relevant[0]])
     return np.array(quality)
@@ -220,7 +220,7 @@ def time_lines(gallery: Gallery, rerankers: Mapping[str, Reranker]) -> Iterator[
         query = gallery.vectors(np.array([row]))[0]
         for number, name in enumerate(SHOWN):
             started = time.perf_counter()
-            rerankers[name].rerank(Backend(query, rank(query, gallery), gallery, ANSWERS))
+            rerankers[name].rerank(QueryList(query, rank(query, gallery), gallery, ANSWERS))
             spent[max(place - 1, 0), number] = 1000 * (time.perf_counter() - started)
     median = np.median(spent, axis=0)
     yield f"\n| milliseconds in {len(gallery):,} images | {' | '.join(SHOWN)} |\n|{' --- |' * (len(SHOWN) + 1)}"

@@ -21,7 +21,7 @@ from cbir.evaluation.agreement_count import LabelledRows, draw_queries, read_lab
 from cbir.evaluation.rank_metrics import average_precision
 from cbir.evaluation.significance import bootstrap_intervals
 from cbir.gallery.gallery import Gallery, rank, top_k
-from cbir.rerank.backend import Backend
+from cbir.rerank.query_list import QueryList
 from cbir.rerank.reranker import Reranker
 from cbir.store import Collection
 from cbir.system.threads import OneBlasThread
@@ -96,9 +96,9 @@ def score(
         return None, near
     quality = []
     for kept in (others, far):
-        backend = Backend(query, rank(query, gallery, labelled.rows[kept]), gallery)
+        query_list = QueryList(query, rank(query, gallery, labelled.rows[kept]), gallery)
         for method in methods:
-            rows, reranked = method.rerank(backend)
+            rows, reranked = method.rerank(query_list)
             labels = labelled.label[np.searchsorted(labelled.rows, rows)]
             relevant = labels[top_k(reranked.scores, len(rows))] == labelled.label[index]
             quality.append([average_precision(relevant[None])[0], relevant[0]])

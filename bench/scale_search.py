@@ -101,10 +101,11 @@ def measure_index(
 
 def measure_searches(searcher: Searcher, queries: Floats, exact: Numbers) -> dict[str, Any]:
     """Measure whole searches for 20 answers one after the other, and the recall of their candidates."""
-    assert searcher.index is not None
+    assert searcher.vector_index is not None
     count = searcher.settings.indexed_candidates
     candidates = [
-        searcher.index.vectors.nearest(query[None], count + 1, SCOPES[""])[0].numbers for query in queries
+        searcher.vector_index.vectors.nearest(query[None], count + 1, SCOPES[""])[0].numbers
+        for query in queries
     ]
     figures: dict[str, Any] = {"candidates": count, "recall_of_candidates": recall(candidates, exact)}
     raw = as_raw(queries)
@@ -146,13 +147,13 @@ def main() -> None:
         given = {} if options.candidates is None else {"indexed_candidates": options.candidates}
         settings = Settings(index=setting, device="cpu", **given)
         before, searcher = process.memory_info().rss, Searcher(collection, settings)
-        assert searcher.index is not None
+        assert searcher.vector_index is not None
         figures: dict[str, Any] = {"index": options.index, "images": options.images}
-        figures |= build(searcher.index, options.images)
+        figures |= build(searcher.vector_index, options.images)
         figures["memory_mb"] = (process.memory_info().rss - before) / 1e6
         figures["disk_mb"] = folder_size(options.folder / "vector_index") / 1e6
         print(json.dumps(figures), flush=True)
-        figures |= measure_index(searcher.index, queries, exact, options.seconds)
+        figures |= measure_index(searcher.vector_index, queries, exact, options.seconds)
         print(json.dumps(figures), flush=True)
         figures |= measure_searches(searcher, queries, exact[""])
         figures["load"] = os.getloadavg()[0]

@@ -232,7 +232,7 @@ def refusal_report(path: Path | None, *columns: str) -> Iterator[Callable[..., N
     `columns` are the names of the columns before the reason, of what is refused.
 
     Paths may be names of patients, so only its owner can read a new file.
-    A path that a spreadsheet would run as a formula begins with an apostrophe. Raises InvalidInput, before anything
+    A cell that a spreadsheet would run as a formula begins with an apostrophe. Raises InvalidInput, before anything
     is done, if the file cannot be written.
     """
     if path is None:
@@ -247,7 +247,7 @@ def refusal_report(path: Path | None, *columns: str) -> Iterator[Callable[..., N
         rows.writerow([*(columns or ("path",)), "reason"])
 
         def write_row(*cells: str) -> None:
-            rows.writerow([*map(harmless_cell, cells[:-1]), cells[-1]])
+            rows.writerow(map(harmless_cell, cells))  # a reason may begin with the name of the file
             file.flush()
 
         yield write_row

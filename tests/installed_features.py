@@ -29,7 +29,7 @@ class InstalledFeatures:
         """Install a feature whose module has this source, after the import of Feature."""
         write_distribution(self.folder, name, f"from cbir.system.features import Feature\n{source}")
         invalidate_caches()
-        features.cache_clear()
+        _forget()
 
 
 @pytest.fixture(name="install_feature")
@@ -39,9 +39,16 @@ def fixture_install_feature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
     yield InstalledFeatures(folder)
-    features.cache_clear()
+    _forget()
     for name in [name for name, module in sys.modules.items() if _lies_in(folder, module)]:
         del sys.modules[name]
+
+
+def _forget() -> None:
+    """Read anew what is installed, and what was read of it."""
+    features.cache_clear()
+    if catalogues := sys.modules.get("service.languages.catalogues"):
+        catalogues.languages.cache_clear()
 
 
 def _lies_in(folder: Path, module: object) -> bool:

@@ -53,7 +53,7 @@ class DrawnCollection:
         flat.add(vectors)
         index = CodeIndex(flat, vectors, build_codes(vectors))
         graph = Neighbourhood(ring(len(vectors))) if linked else None
-        gallery = Gallery((vectors,), ids, neighbourhood=graph, projected=True, index=index)
+        gallery = Gallery((vectors,), ids, neighbourhood=graph, projected=True, flat_index=index)
         self._view = View(1, gallery, None, None, Snapshot(vectors, ids, index), 1)  # type: ignore[arg-type]
         self.folder = folder
 

@@ -18,7 +18,7 @@ from step_results import GPU, SMALL, attempt, without_gpu
 from cbir.errors import DeviceFailed
 from cbir.gallery import flat_index, knn
 from cbir.gallery.vector_blocks import plain_space
-from cbir.search.view_vectors import SnapshotSearch
+from cbir.search.snapshot_search import SnapshotSearch
 from cbir.system import device_failure
 
 COUNT, K = (20_000 if SMALL else 200_000), 5000
@@ -33,7 +33,7 @@ def collection() -> DrawnCollection:
 def searched(setting: Any) -> dict[str, Any]:
     """Search; return who answered, and the share of the rows that are the CPU's."""
     gallery = collection().view().gallery
-    query, index = gallery.blocks[0][5], gallery.index
+    query, index = gallery.blocks[0][5], gallery.flat_index
     search = SnapshotSearch(collection().folder, setting)
     rows = search.nearest(gallery, query, K, None)
     assert index is not None

@@ -18,7 +18,7 @@ from step_results import GPU, SMALL, attempt, without_gpu
 
 from cbir.errors import CollectionBusy
 from cbir.gallery.gallery import Gallery
-from cbir.search.view_vectors import SnapshotSearch
+from cbir.search.snapshot_search import SnapshotSearch
 
 COUNT, K, THREADS, SEARCHES = (20_000 if SMALL else 1_000_000), 2000, 8, 64
 DEVICE: Any = "cuda" if GPU else "auto"

@@ -10,11 +10,14 @@ from weakref import ref
 import faiss
 import numpy as np
 
-from cbir.gallery.vector_blocks import Floats, Rows, is_among
+from cbir.gallery.vector_blocks import Floats, Rows, is_among, table_of
 from cbir.system.device_failure import gpu_failure, is_out_of_device_memory, rows_within
 from cbir.system.threads import checkpoint, is_cancellation, locked, run_to_end
 
 FEW = 256  # excluded rows up to which more are fetched, in place of a selector
+NARROW = (
+    1 / 32
+)  # share of the rows: so few that are allowed are all returned, since the caller compares them sooner
 PARTS = 8  # that the rows are dealt to in turn: a GPU finds MOST_FETCHED rows of each
 MOST_FETCHED = 2048  # rows that a search of a GPU index returns, at most
 SPARE = 1.3  # times the mean share of a list that is fetched of each part
@@ -27,14 +30,14 @@ SCRATCH = 256 << 20  # bytes of the GPU's memory that FAISS keeps for its own wo
 class FlatIndex:
     """FAISS index of the first rows of a gallery, without lists or a graph: every search compares all of them.
 
-    index: faiss.IndexFlatL2; its ids are rows.
+    flat: faiss.IndexFlatL2; its ids are rows.
     """
 
-    index: Any
+    flat: Any
     name: ClassVar[str] = "flat"
 
     def __len__(self) -> int:
-        return int(self.index.ntotal)
+        return int(self.flat.ntotal)
 
     def nearest(self, query: Floats, count: int, allowed: Rows | None = None) -> Rows:
         """Return the nearest rows, ascending: at least `count`, or all that are allowed.
@@ -49,25 +52,39 @@ class FlatIndex:
             Rows to search, ascending and all indexed; all by default.
         """
         total = len(self) if allowed is None else len(allowed)
-        if count >= total:
+        if count >= total or total <= NARROW * len(self):
             return np.arange(total) if allowed is None else allowed
         missing, selector = len(self) - total, None
         if missing > FEW:
             selector, missing = select_rows(allowed, len(self)), 0
         with one_search_thread():
             options = faiss.SearchParameters(sel=selector) if selector else None
-            rows = self.index.search(query[None, :], count + missing, params=options)[1][0]
+            rows = self.flat.search(query[None, :], count + missing, params=options)[1][0]
         rows = np.sort(rows[rows >= 0])
         return rows if allowed is None or selector else rows[is_among(rows, allowed)]
+
+    def nearest_both(
+        self, query: Floats, count: int, allowed: Rows | None, around: int, visible: Rows | None
+    ) -> tuple[Rows, Rows]:
+        """Return the nearest of the rows that a filter allows, and of all that are visible; each as `nearest` does.
+
+        Parameters
+        ----------
+        query : (d,) float32
+            Query vector.
+        count, around : int
+            Numbers of rows.
+        allowed, visible : (m,) int64 or None
+            Rows to search, as of `nearest`; those that are allowed are visible.
+        """
+        return self.nearest(query, count, allowed), self.nearest(query, around, visible)
 
 
 def select_rows(allowed: Rows | None, count: int) -> faiss.IDSelector | None:
     """Return FAISS's selector of some of `count` rows; None for all."""
     if allowed is None:
         return None
-    bits = np.zeros(count, bool)
-    bits[allowed] = True
-    return faiss.IDSelectorBitmap(np.packbits(bits, bitorder="little"))
+    return faiss.IDSelectorBitmap(np.packbits(table_of(allowed, count), bitorder="little"))
 
 
 class one_search_thread:  # noqa: N801  # used as a statement, as contextlib's are

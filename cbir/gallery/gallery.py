@@ -40,7 +40,7 @@ class Gallery(VectorBlocks):
     parts: start and stop of each part of the descriptor; empty if it has one kind of values.
     projected: the vectors are projected to learned directions, and compared as they are.
     neighbourhood: k-NN graph; None without a snapshot.
-    index: FAISS index of the first rows, those of a snapshot; None without one.
+    flat_index: FAISS index of the first rows, those of a snapshot; None without one.
     fitted_space: whitened space of a larger gallery that these vectors are candidates of; None: of these.
     """
 
@@ -48,7 +48,7 @@ class Gallery(VectorBlocks):
     parts: tuple[tuple[int, int], ...] = ()
     neighbourhood: Neighbourhood | None = None
     projected: bool = False
-    index: FlatIndex | None = None
+    flat_index: FlatIndex | None = None
     fitted_space: Space | None = None
 
     def __len__(self) -> int:

@@ -14,6 +14,7 @@ GROUPS = 16  # for each value that is looked for
 LEAST_MEMBERS = 8  # of a group; with fewer, selecting among all is as fast
 
 CHUNK = 2048  # rows a thread works on at a time: 2048 x 168 float32 and their results stay in its cache
+AS_A_WHOLE = 20_000  # vectors: as many are compared and ranked in milliseconds, without an index or a GPU
 
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -57,6 +58,13 @@ def positions_among(candidates: Rows, rows: Rows) -> tuple[Rows, NDArray[np.bool
         positions = np.minimum(np.searchsorted(rows, candidates), len(rows) - 1)
         present = rows[positions] == candidates
     return positions[present], np.asarray(present)
+
+
+def table_of(rows: Rows, count: int) -> NDArray[np.bool_]:
+    """Return which of `count` rows are among some: read sooner than these are bisected."""
+    table = np.zeros(count, bool)
+    table[rows] = True
+    return table
 
 
 def union(*several: Rows) -> Rows:
@@ -155,6 +163,8 @@ class Space:
 
     def lengths(self, vectors: Floats) -> Floats:
         """Return the lengths (n,) that `transform` returns, without positions."""
+        if self.projection is None and not self.centre.any():
+            return _lengths(vectors)  # sooner than of a copy
         return _lengths(self._project(vectors))
 
     def _project(self, vectors: Floats) -> Scores:

@@ -1,21 +1,16 @@
-"""Memory of processes: its limit for one task, and bytes of a file that are handed to another one."""
+"""Limit of memory for one task, and bytes of a file that are handed to another process."""
 
-import ctypes
-import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from cbir.images.image import watch_frames
+from cbir.system.memory import STATM, private_memory
 
 try:
     import resource
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
-
-STATM = Path("/proc/self/statm")
-
 
 FRAME_COPIES = 4  # of a frame that the decoder of any format and the steps after it hold at a time
 
@@ -48,30 +43,6 @@ def memory_limit(most_bytes: int, above: int | None = None) -> Iterator[None]:
             yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-def private_memory() -> int:
-    """Return the private memory of this process that `memory_limit` counts, in bytes; 0 without /proc."""
-    return (
-        int(STATM.read_text(encoding="utf-8").split()[5]) * os.sysconf("SC_PAGE_SIZE")
-        if STATM.exists()
-        else 0
-    )
-
-
-def resident_memory() -> int | None:
-    """Return the memory of the machine that this process takes, in bytes; None without /proc."""
-    if not STATM.exists():
-        return None
-    return int(STATM.read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def release_memory() -> None:
-    """Return memory that is not used any more to the system, which the C library else keeps for later."""
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None  # glibc only
-    if trim is not None:
-        trim(0)
 
 
 SharedBytes = bytes | str  # the bytes, or the path of an open memory file

@@ -11,10 +11,10 @@ from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Graph, build_graph, squared_distances
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores, Space
-from cbir.rerank.backend import Backend, keep_sure_first
 from cbir.rerank.k_reciprocal import add_mutual_closeness
+from cbir.rerank.query_list import QueryList, keep_sure_first
 from cbir.rerank.reranker import CollectionReranker, Reranked, parameter
-from cbir.system.threads import checkpoint
+from cbir.system.threads import OneBlasThread, checkpoint
 
 COVERED = 0.5  # share of the gallery that must be passable; else the graph would be full of holes
 UNREACHED = 2.0  # below the last image that was reached; their own similarities, up to 1, order the others
@@ -67,39 +67,39 @@ class Diffusion(CollectionReranker):
         0.85, 0.0, 1.0, "the nearest image stays first if nearer than this share of the fifth's distance"
     )
 
-    def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
-        rows, reranked = self.diffuse(backend)
-        return rows, replace(reranked, scores=keep_sure_first(backend, reranked.scores, self.sure))
+    def rerank(self, query_list: QueryList) -> tuple[Rows, Reranked]:
+        rows, reranked = self.diffuse(query_list)
+        return rows, replace(reranked, scores=keep_sure_first(query_list, reranked.scores, self.sure))
 
-    def diffuse(self, backend: Backend) -> tuple[Rows, Reranked]:
+    def diffuse(self, query_list: QueryList) -> tuple[Rows, Reranked]:
         """Return gallery rows, ascending, and their scores, before the first answer is decided."""
-        gallery = backend.gallery
-        local = gallery.neighbourhood is None or not COVERED * len(gallery) <= backend.passable_count > 0
-        rows, reranked = self._rerank_locally(backend) if local else self._rerank_through_graph(backend)
+        gallery = query_list.gallery
+        local = gallery.neighbourhood is None or not COVERED * len(gallery) <= query_list.passable_count > 0
+        rows, reranked = self._rerank_locally(query_list) if local else self._rerank_through_graph(query_list)
         if not self.mutual:
             return rows, reranked
-        return rows, replace(reranked, scores=add_mutual_closeness(backend, reranked.scores, self.mutual))
+        return rows, replace(reranked, scores=add_mutual_closeness(query_list, reranked.scores, self.mutual))
 
-    def _rerank_through_graph(self, backend: Backend) -> tuple[Rows, Reranked]:
+    def _rerank_through_graph(self, query_list: QueryList) -> tuple[Rows, Reranked]:
         """Diffuse over the graph of the collection."""
-        graph, squared = backend.graph_distances()
+        graph, squared = query_list.graph_distances()
         reached, flow = self.spread(graph, squared)
-        listed, ranking = backend.is_listed(reached), backend.ranking
+        listed, ranking = query_list.is_listed(reached), query_list.ranking
         reached, flow = reached[listed], flow[listed]
         positions = np.searchsorted(ranking.rows, reached)
         scores = log_scores(flow, squared[reached], positions, ranking.similarities, self.closeness)
         return ranking.rows, LogFlow(scores)
 
-    def _rerank_locally(self, backend: Backend) -> tuple[Rows, Reranked]:
+    def _rerank_locally(self, query_list: QueryList) -> tuple[Rows, Reranked]:
         """Diffuse over a graph of the nearest images alone."""
-        ranking, gallery = backend.ranking, backend.gallery
+        ranking, gallery = query_list.ranking, query_list.gallery
         if not len(ranking):
             return ranking.rows, LogFlow(np.empty(0, np.float32))
         nearest = np.sort(top_k(ranking.similarities, self.local))
         population = ranking.population
         limited = population is not None and len(population) < len(gallery)
         space = gallery.space_of(population) if limited and population is not None else gallery.space
-        graph, squared = _local_graph(backend.query, gallery.vectors(ranking.rows[nearest]), space)
+        graph, squared = _local_graph(query_list.query, gallery.vectors(ranking.rows[nearest]), space)
         reached, flow = self.spread(graph, squared)
         scores = log_scores(flow, squared[reached], nearest[reached], ranking.similarities, self.closeness)
         return ranking.rows, LogFlow(scores, "collection" if len(nearest) == len(ranking) else "top")
@@ -195,9 +195,11 @@ def quotients(left: Floats | float, right: Floats) -> Floats:
 def _local_graph(query: Floats, vectors: Floats, space: Space) -> tuple[Graph, Floats]:
     """Return the graph of `vectors` (m, d) and their squared distances (m,) to the query within `space`."""
     neighbours = find_neighbours(vectors, space)
-    unit, _ = space.transform(query[None, :])
-    units, _ = space.transform(vectors)
-    return build_graph(neighbours), np.maximum(2.0 - 2.0 * (units @ unit[0]), 0.0)
+    with OneBlasThread():
+        unit, _ = space.transform(query[None, :])
+        units, _ = space.transform(vectors)
+        cosines = units @ unit[0]
+    return build_graph(neighbours), np.maximum(2.0 - 2.0 * cosines, 0.0)
 
 
 def log_scores(

@@ -8,11 +8,11 @@ import numpy as np
 
 from cbir.gallery.gallery import top_k
 from cbir.gallery.vector_blocks import Doubles, Rows
-from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.eprf import LEAST_MEMBERSHIP, Eprf
 from cbir.rerank.kernel_expansion import WIDTH_SAMPLE, KernelExpansion, kernel_gamma
 from cbir.rerank.pearson import References
+from cbir.rerank.query_list import QueryList
 from cbir.rerank.reranker import AUTO, POSITIVES, Grid, Reranked, parameter, with_default
 from cbir.rerank.svm_ensemble import NeighbourLikeness, TrainingSets, negative_notes
 from cbir.system.threads import OneBlasThread
@@ -119,43 +119,43 @@ class DiffusionEprf(Diffusion):
     def tuned_names(cls) -> tuple[str, ...]:
         return ()
 
-    def diffuse(self, backend: Backend) -> tuple[Rows, Reranked]:
-        rows, flowed = super().diffuse(backend)
+    def diffuse(self, query_list: QueryList) -> tuple[Rows, Reranked]:
+        rows, flowed = super().diffuse(query_list)
         with OneBlasThread():
             scores = flowed.scores.astype(np.float64)
-            references = References(backend.query, backend.ranking, backend.gallery, self.N)
+            references = References(query_list.query, query_list.ranking, query_list.gallery, self.N)
             nearest = top_k(scores, self.K)
-            rho = references.correlations(backend.gallery.vectors(rows[nearest]))
+            rho = references.correlations(query_list.gallery.vectors(rows[nearest]))
             scores[nearest] += self.lam * (1.0 + rho)  # of the others rho counts as -1: they stay behind
             positives = top_k(scores, min(self.P, len(scores) // LEAST_SHARE))
-            negatives = self._draw(backend, rows[positives])
-            notes = negative_notes(len(backend), negatives, NEGATIVES)
+            negatives = self._draw(query_list, rows[positives])
+            notes = negative_notes(len(query_list), negatives, NEGATIVES)
             if negatives.shape[1]:
                 best = np.sort(top_k(scores, self.M))
-                decisions = self._decisions(backend, rows, scores, positives, negatives, best)
+                decisions = self._decisions(query_list, rows, scores, positives, negatives, best)
                 scores[best] += self.weight * decisions
             return rows, replace(flowed, scores=scores - scores.max(initial=-np.inf), notes=notes)
 
-    def _draw(self, backend: Backend, positives: Rows) -> Rows:
+    def _draw(self, query_list: QueryList, positives: Rows) -> Rows:
         """Return negatives (T, q) from the end of the plain list, none of them a positive."""
-        listed = backend.with_scores(np.sort(positives), np.full(len(positives), RAISED, np.float32))
-        lowest = min(LOWEST, 1.0 - len(positives) / max(len(backend.ranking.evenly), 1))
-        return backend.draw_negatives(listed, P=NEGATIVES, sets=self.T, lowest=lowest, seed=self.seed)
+        listed = query_list.with_scores(np.sort(positives), np.full(len(positives), RAISED, np.float32))
+        lowest = min(LOWEST, 1.0 - len(positives) / max(len(query_list.ranking.evenly), 1))
+        return query_list.draw_negatives(listed, P=NEGATIVES, sets=self.T, lowest=lowest, seed=self.seed)
 
-    def memberships(self, backend: Backend, positives: Rows, scores: Doubles) -> Doubles:
+    def memberships(self, query_list: QueryList, positives: Rows, scores: Doubles) -> Doubles:
         """Return the memberships (p,) in [0.01, 1] of positives: gallery rows, best first, with their scores."""
         shares = np.exp(scores - scores[:1])
         if self.evidence:
-            shares *= NeighbourLikeness(backend)(positives) ** self.evidence
+            shares *= NeighbourLikeness(query_list)(positives) ** self.evidence
         return np.asarray(np.maximum(shares, LEAST_MEMBERSHIP))
 
     def _decisions(
-        self, backend: Backend, rows: Rows, scores: Doubles, positives: Rows, negatives: Rows, best: Rows
+        self, query_list: QueryList, rows: Rows, scores: Doubles, positives: Rows, negatives: Rows, best: Rows
     ) -> Doubles:
         """Return mean decisions (b,) at the positions `best`, scaled: 0 for negatives, 1 for the query."""
-        gallery, query = backend.gallery, backend.query
-        memberships = self.memberships(backend, rows[positives], scores[positives])
-        gamma = kernel_gamma(self.gamma, query, gallery, backend.sample_rows(WIDTH_SAMPLE), self.sharpness)
+        gallery, query = query_list.gallery, query_list.query
+        memberships = self.memberships(query_list, rows[positives], scores[positives])
+        gamma = kernel_gamma(self.gamma, query, gallery, query_list.sample_rows(WIDTH_SAMPLE), self.sharpness)
         training_sets = TrainingSets.around_query(
             query, gallery, rows[positives], negatives, gamma, with_query=True
         )

@@ -8,9 +8,9 @@ import numpy as np
 
 from cbir.gallery.gallery import take, top_k
 from cbir.gallery.vector_blocks import Doubles, Rows, Scores
-from cbir.rerank.backend import Backend, place_sure_first
 from cbir.rerank.kernel_expansion import WIDTH_SAMPLE, kernel_gamma
 from cbir.rerank.pearson import References, Weigher, update_similarities
+from cbir.rerank.query_list import QueryList, place_sure_first
 from cbir.rerank.reranker import AUTO, POSITIVES, TIE, CollectionReranker, Grid, Reranked, parameter
 from cbir.rerank.svm_ensemble import NeighbourLikeness, TrainingSets, negative_notes
 from cbir.system.threads import OneBlasThread
@@ -84,11 +84,11 @@ class Eprf(CollectionReranker):
     )
     seed: int = parameter(0, 0, 2**32 - 1, "seed of the draw of negatives")
 
-    def weigher(self, backend: Backend) -> Weigher | None:
+    def weigher(self, query_list: QueryList) -> Weigher | None:
         """Return the evidence for rows of the list, a share from 0 to 1; None if it does not count."""
         if not self.evidence:
             return None
-        likeness = NeighbourLikeness(backend)
+        likeness = NeighbourLikeness(query_list)
         return lambda rows: likeness(rows) ** self.evidence
 
     @property
@@ -96,47 +96,47 @@ class Eprf(CollectionReranker):
         """Weight of the updated similarity beside the sum of T2 decision values."""
         return TIE + self.T2 * self.closeness
 
-    def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
+    def rerank(self, query_list: QueryList) -> tuple[Rows, Reranked]:
         with OneBlasThread():
-            ranking = backend.ranking
+            ranking = query_list.ranking
             nearest = np.sort(top_k(ranking.similarities, max(self.N, self.K + self.P)))
             near = take(ranking, nearest)
-            references = References(backend.query, near, backend.gallery, self.N)
+            references = References(query_list.query, near, query_list.gallery, self.N)
             similarities = ranking.similarities
-            updated, weigh = near.similarities, self.weigher(backend)
+            updated, weigh = near.similarities, self.weigher(query_list)
             if self.similarity_update:
-                updated = update_similarities(near, references, backend.gallery, self.K, self.lam, weigh)
+                updated = update_similarities(near, references, query_list.gallery, self.K, self.lam, weigh)
                 similarities = similarities.copy()
                 similarities[nearest] = updated
-            scores = backend.with_scores(ranking.rows, similarities)
-            negatives = backend.draw_negatives(
+            scores = query_list.with_scores(ranking.rows, similarities)
+            negatives = query_list.draw_negatives(
                 scores, P=self.P, sets=self.T1 + self.T2, lowest=self.lowest, seed=self.seed
             )
-            notes = negative_notes(len(backend), negatives, self.P)
+            notes = negative_notes(len(query_list), negatives, self.P)
             if not negatives.shape[1]:
                 return ranking.rows, Reranked(similarities, notes=notes)
             positives = near.rows[top_k(updated, self.P)]
             training_sets = TrainingSets.around_query(
-                backend.query,
-                backend.gallery,
+                query_list.query,
+                query_list.gallery,
                 positives,
                 negatives,
                 kernel_gamma(
                     self.gamma,
-                    backend.query,
-                    backend.gallery,
-                    backend.sample_rows(WIDTH_SAMPLE),
+                    query_list.query,
+                    query_list.gallery,
+                    query_list.sample_rows(WIDTH_SAMPLE),
                     self.sharpness,
                 ),
             )
             membership = np.ones(len(positives))
             if self.fuzzy:
-                rho = references.correlations(backend.gallery.vectors(positives))
+                rho = references.correlations(query_list.gallery.vectors(positives))
                 membership = self.memberships(training_sets, rho)
                 membership = weighed(membership, weigh, positives)
             expansion = training_sets.train(slice(self.T1, None), self.C, membership).sum()
-            rows, sums = backend.add_expansion(expansion, scores, self.previous_weight)
-            rows, sums = place_sure_first(backend, rows, sums, self.sure)
+            rows, sums = query_list.add_expansion(expansion, scores, self.previous_weight)
+            rows, sums = place_sure_first(query_list, rows, sums, self.sure)
             return rows, ProbabilityScores(sums, notes=notes)
 
     def memberships(
@@ -239,23 +239,27 @@ class NegativeFeedback(CollectionReranker):
     gamma: float | str = parameter(AUTO, 1e-6, 1e6, "of the kernel exp(-gamma / d |x - v|^2), d dimensions")
     seed: int = parameter(0, 0, 2**32 - 1, "seed of the draw of negatives")
 
-    def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
+    def rerank(self, query_list: QueryList) -> tuple[Rows, Reranked]:
         with OneBlasThread():
-            ranking, count = backend.ranking, self.P + 1
-            scores = backend.with_scores(ranking.rows, ranking.similarities)
-            negatives = backend.draw_negatives(
+            ranking, count = query_list.ranking, self.P + 1
+            scores = query_list.with_scores(ranking.rows, ranking.similarities)
+            negatives = query_list.draw_negatives(
                 scores, P=count, sets=self.T, lowest=self.lowest, seed=self.seed
             )
-            notes = negative_notes(len(backend), negatives, count)
+            notes = negative_notes(len(query_list), negatives, count)
             if not negatives.shape[1]:
                 return ranking.rows, Reranked(ranking.similarities, notes=notes)
             positives = ranking.rows[top_k(ranking.similarities, self.P)]
             gamma = kernel_gamma(
-                self.gamma, backend.query, backend.gallery, backend.sample_rows(WIDTH_SAMPLE), SHARPNESS
+                self.gamma,
+                query_list.query,
+                query_list.gallery,
+                query_list.sample_rows(WIDTH_SAMPLE),
+                SHARPNESS,
             )
             training_sets = TrainingSets.around_query(
-                backend.query, backend.gallery, positives, negatives, gamma, with_query=True
+                query_list.query, query_list.gallery, positives, negatives, gamma, with_query=True
             )
             expansion = training_sets.train(slice(None), self.C, ()).sum()
-            rows, sums = backend.add_expansion(expansion, scores, TIE)
+            rows, sums = query_list.add_expansion(expansion, scores, TIE)
             return rows, ProbabilityScores(sums, notes=notes)

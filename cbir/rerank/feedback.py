@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Scores, is_among
-from cbir.rerank.backend import draw_negatives
 from cbir.rerank.diffusion import RelevanceFeedback, SeededDiffusion
 from cbir.rerank.eprf import LEAST_MEMBERSHIP, ProbabilityScores
 from cbir.rerank.kernel_expansion import KernelExpansion, kernel_gamma
+from cbir.rerank.query_list import draw_negatives
 from cbir.rerank.reranker import AUTO, TIE, ParameterSet, Reranked, parameter
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.system.threads import OneBlasThread, checkpoint

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.vector_blocks import Floats, Scores
-from cbir.rerank.backend import NEAREST, Backend, pairwise_squared_distances, place_sure_first
+from cbir.rerank.query_list import NEAREST, QueryList, pairwise_squared_distances, place_sure_first
 from cbir.rerank.reranker import Grid, Reranked, Reranker, parameter, score_above_rest
 from cbir.system.threads import checkpoint
 
@@ -55,8 +55,8 @@ class KReciprocal(Reranker):
         squared = pairwise_squared_distances(images, query)
         closeness = mutual_closeness(squared, self.k1, self.k2, self.lam)
         scores = score_above_rest(ranking, top, closeness)
-        backend = Backend(query, ranking, gallery)
-        return Reranked(place_sure_first(backend, ranking.rows, scores, self.sure)[1], scope="top")
+        query_list = QueryList(query, ranking, gallery)
+        return Reranked(place_sure_first(query_list, ranking.rows, scores, self.sure)[1], scope="top")
 
 
 def mutual_closeness(squared: Floats, k1: int, k2: int, lam: float) -> Floats:
@@ -145,12 +145,12 @@ def encode_neighbours(scaled: Floats, neighbours: NDArray[np.int64], k1: int) ->
     return encoded
 
 
-def add_mutual_closeness(backend: Backend, scores: Scores, weight: float) -> Scores:
+def add_mutual_closeness(query_list: QueryList, scores: Scores, weight: float) -> Scores:
     """Add the closeness of k-reciprocal encoding (Zhong et al. 2017, section 3.5) to the nearest images' scores.
 
     Parameters
     ----------
-    backend : Backend
+    query_list : QueryList
         Ranking list of the query.
     scores : (m,) floating
         Scores of its rows, logarithms.
@@ -164,8 +164,10 @@ def add_mutual_closeness(backend: Backend, scores: Scores, weight: float) -> Sco
     """
     if not len(scores):
         return scores
-    ranking = backend.ranking
+    ranking = query_list.ranking
     nearest = top_k(ranking.similarities, NEAREST)
     defaults, scores = KReciprocal(), scores.copy()
-    scores[nearest] += weight * mutual_closeness(backend.near_squared, defaults.k1, defaults.k2, defaults.lam)
+    scores[nearest] += weight * mutual_closeness(
+        query_list.near_squared, defaults.k1, defaults.k2, defaults.lam
+    )
     return np.asarray(scores - scores.max())

@@ -16,8 +16,8 @@ from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among, plain_space
 from cbir.rerank import default_choice
 from cbir.rerank.answer_evidence import EvidenceByKey
-from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.query_list import QueryList
 from cbir.rerank.reranker import Reranked, Reranker
 
 Box = tuple[float, float, float, float]  # left, top, width and height, as shares of the sides of an image
@@ -126,7 +126,7 @@ def rerank_top(
     hits : (h,) int64, optional
         Rows that may be selected, ascending; all by default.
     """
-    rows, reranked = reranker.rerank(Backend(query, ranking, gallery, k if hits is None else len(ranking)))
+    rows, reranked = reranker.rerank(QueryList(query, ranking, gallery, k if hits is None else len(ranking)))
     return select_top(reranker, (rows, reranked), ranking, gallery, k, hits)
 
 

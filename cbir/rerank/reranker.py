@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery, RankingList
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores
-from cbir.rerank.backend import Backend
+from cbir.rerank.query_list import QueryList
 
 AUTO = "auto"  # value of a parameter that the method chooses
 PRESET, PAPER = (
@@ -224,12 +224,12 @@ class Reranker(ParameterSet):
             Vectors of the collection.
         """
 
-    def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
-        """Re-rank on `backend`; return gallery rows, ascending, and their scores.
+    def rerank(self, query_list: QueryList) -> tuple[Rows, Reranked]:
+        """Re-rank on `query_list`; return gallery rows, ascending, and their scores.
 
-        The rows include the backend's k best.
+        The rows include the query_list's k best.
         """
-        return backend.ranking.rows, self(backend.query, backend.ranking, backend.gallery)
+        return query_list.ranking.rows, self(query_list.query, query_list.ranking, query_list.gallery)
 
     @classmethod
     def tuned_names(cls) -> tuple[str, ...]:
@@ -256,14 +256,14 @@ class Reranker(ParameterSet):
 
 
 class CollectionReranker(Reranker):
-    """Base of methods that score the whole collection through the operations of a backend."""
+    """Base of methods that score the whole collection through the operations of a query_list."""
 
     def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:
-        return self.rerank(Backend(query, ranking, gallery))[1]
+        return self.rerank(QueryList(query, ranking, gallery))[1]
 
     @abstractmethod
-    def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
-        """Re-rank on `backend`; return gallery rows, ascending, and their scores."""
+    def rerank(self, query_list: QueryList) -> tuple[Rows, Reranked]:
+        """Re-rank on `query_list`; return gallery rows, ascending, and their scores."""
 
 
 def score_above_rest(ranking: RankingList, positions: NDArray[np.int64], closeness: Scores) -> Doubles:

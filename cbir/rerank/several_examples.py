@@ -10,7 +10,6 @@ from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores, is_among
-from cbir.rerank.backend import Backend, draw_negatives, place_sure_first
 from cbir.rerank.diffusion import RelevanceFeedback
 from cbir.rerank.diffusion_eprf import FuzzyEprf
 from cbir.rerank.eprf import (
@@ -25,6 +24,7 @@ from cbir.rerank.eprf import (
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.kernel_expansion import kernel_gamma
 from cbir.rerank.pearson import References, update_similarities
+from cbir.rerank.query_list import QueryList, draw_negatives, place_sure_first
 from cbir.rerank.reranker import TIE, Reranked, Reranker
 from cbir.rerank.simple_rerankers import NoReranking
 from cbir.rerank.svm_ensemble import TrainingSets, negative_notes
@@ -93,7 +93,7 @@ class SureExamples:
             Vectors of the collection.
         """
         references = References(self.examples, ranking, gallery, method.N)
-        scores, weigh = ranking.similarities, method.weigher(Backend(self.examples[0], ranking, gallery))
+        scores, weigh = ranking.similarities, method.weigher(QueryList(self.examples[0], ranking, gallery))
         if method.similarity_update:
             scores = update_similarities(ranking, references, gallery, method.K, method.lam, weigh)
         pseudo, training_sets, notes = self._choose(method, method.T1 + method.T2, scores, ranking, gallery)
@@ -105,9 +105,9 @@ class SureExamples:
             relevance = method.memberships(training_sets, rho, self._memberships(relevance[:0]))
             relevance = weighed(relevance, weigh, pseudo)
         rankers = training_sets.train(slice(method.T1, None), method.C, self._memberships(relevance))
-        backend = Backend(self.examples[0], ranking, gallery)
-        _, sums = backend.add_expansion(rankers.sum(), scores, method.previous_weight)
-        _, kept = place_sure_first(backend, ranking.rows, sums, method.sure, self.judged)
+        query_list = QueryList(self.examples[0], ranking, gallery)
+        _, sums = query_list.add_expansion(rankers.sum(), scores, method.previous_weight)
+        _, kept = place_sure_first(query_list, ranking.rows, sums, method.sure, self.judged)
         return ProbabilityScores(kept, notes=notes)
 
     def rerank_by_nprf(self, method: NegativeFeedback, ranking: RankingList, gallery: Gallery) -> Reranked:
@@ -125,7 +125,7 @@ class SureExamples:
         if training_sets is None:
             return Reranked(scores, notes=notes)
         svms = training_sets.train(slice(None), method.C, self._memberships(np.ones(len(pseudo))))
-        _, sums = Backend(self.examples[0], ranking, gallery).add_expansion(svms.sum(), scores, TIE)
+        _, sums = QueryList(self.examples[0], ranking, gallery).add_expansion(svms.sum(), scores, TIE)
         return ProbabilityScores(sums, notes=notes)
 
     def _choose(

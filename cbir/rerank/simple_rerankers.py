@@ -8,7 +8,7 @@ import numpy as np
 
 from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.vector_blocks import Floats, Rows
-from cbir.rerank.backend import Backend
+from cbir.rerank.query_list import QueryList
 from cbir.rerank.reranker import (
     POSITIVES,
     CollectionReranker,
@@ -61,16 +61,18 @@ class AlphaQueryExpansion(CollectionReranker):
         3.0, 0, 100, "power of the similarity; 0 gives every image the weight of the query"
     )
 
-    def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
-        ranking = backend.head_around(self._expanded(backend)) if len(backend) else backend.ranking
+    def rerank(self, query_list: QueryList) -> tuple[Rows, Reranked]:
+        ranking = (
+            query_list.head_around(self._expanded(query_list)) if len(query_list) else query_list.ranking
+        )
         return ranking.rows, Reranked(ranking.similarities)
 
-    def _expanded(self, backend: Backend) -> Floats:
+    def _expanded(self, query_list: QueryList) -> Floats:
         """Return q' (d,)."""
-        query, ranking = backend.query, backend.ranking
+        query, ranking = query_list.query, query_list.ranking
         nearest = top_k(ranking.similarities, self.P)
         weights = ranking.similarities[nearest].astype(np.float64) ** self.alpha
-        differences = backend.gallery.vectors(ranking.rows[nearest]).astype(np.float64) - query
+        differences = query_list.gallery.vectors(ranking.rows[nearest]).astype(np.float64) - query
         return np.asarray(query + weights @ differences / (1.0 + weights.sum()), np.float32)
 
 

@@ -10,8 +10,8 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn_graph import COPY, NearestDistances
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows
 from cbir.rerank import svm
-from cbir.rerank.backend import Backend
 from cbir.rerank.kernel_expansion import KernelExpansion, kernel
+from cbir.rerank.query_list import QueryList
 from cbir.system.threads import checkpoint
 
 # Nearest images whose distances to their nearest others are the scale: the middle of those compared
@@ -175,9 +175,9 @@ class NeighbourLikeness:
     farther than neighbours are from each other; in a large class many are as near.
     """
 
-    def __init__(self, backend: Backend) -> None:
-        self._ranking = backend.ranking
-        between = np.sqrt(backend.near_squared[1 : MEASURED + 1, 1:])
+    def __init__(self, query_list: QueryList) -> None:
+        self._ranking = query_list.ranking
+        between = np.sqrt(query_list.near_squared[1 : MEASURED + 1, 1:])
         # What is a copy must not depend on the unit of the vectors
         self._unit = float(between.max(initial=0.0)) or 1.0
         between /= self._unit

@@ -7,11 +7,11 @@ import numpy as np
 
 from cbir.gallery.gallery import Gallery, RankingList, merge_nearest, rank, similarities, top_k
 from cbir.gallery.numbered_graph import NumberedGraph, StoredNeighbourhood
-from cbir.gallery.vector_blocks import Floats, Rows, is_among, positions_among, union
+from cbir.gallery.vector_blocks import AS_A_WHOLE, Floats, Rows, is_among, positions_among, union
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.several_examples import Learner
-from cbir.search.collection_scale import Scale, Vectors
+from cbir.search.fitted_values import FittedValues, Vectors
 from cbir.search.search_options import Request
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
@@ -19,11 +19,10 @@ from cbir.store import Collection
 from cbir.store.index.port import IndexScope, Neighbours, Numbers
 from cbir.store.records.records import hash_patient
 from cbir.store.views.collection_view import View
-from cbir.system.threads import checkpoint
+from cbir.system.threads import OneBlasThread, checkpoint
 
 NEAR = 2000  # nearest images from which relevance flows
 REACHED = 2500  # images that it reaches from one query
-MOST = 20_000  # candidates of a search that asks for more hits, or for hits of many groups
 
 UNLINKED = (
     "Relevance flows among the nearest images alone: the graph of neighbours of all images is not built yet."
@@ -32,10 +31,6 @@ SAMPLED = "Images beyond the candidates count by a sample of them alone."
 
 NO_NUMBERS = np.empty(0, np.int64)
 EVERYTHING = IndexScope()
-LEAST_SHARE = 1 / 3  # share of the images that a filter keeps, below which they are searched for apart
-SPARE = (
-    1.3  # times as many images as should be enough are searched for, to find those behind a filter among them
-)
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,7 @@ def candidate_query(
     judged : (j,) int64, optional
         Numbers of judged images.
     """
-    most, depth, k = settings.indexed_candidates, getattr(method, "depth", None), min(request.k, MOST)
+    most, depth, k = settings.indexed_candidates, getattr(method, "depth", None), min(request.k, AS_A_WHOLE)
     count, reach = max(most, k) if depth is None else depth + k, 0
     if _flows(method):
         reach = most if isinstance(method, Feedback) else min(most, REACHED)
@@ -149,7 +144,11 @@ class CandidateView:
         """Return where a `method` that ranks for `k` hits reads less than the whole collection, for the user."""
         if self.scope is None:
             return ()
-        notes = [f"A search in more images than it can re-rank ranks {MOST} at most."] if k > MOST else []
+        notes = (
+            [f"A search in more images than it can re-rank ranks {AS_A_WHOLE} at most."]
+            if k > AS_A_WHOLE
+            else []
+        )
         if getattr(method, "depth", None) is None and _reads_tail(method):
             notes.append(SAMPLED)
         if _flows(method) and not self.linked:
@@ -157,14 +156,14 @@ class CandidateView:
         return tuple(notes)
 
 
-def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> CandidateView:
+def find_candidates(vectors: Vectors, fitted: FittedValues, query: CandidateQuery) -> CandidateView:
     """Return the candidates of one or several queries.
 
     Parameters
     ----------
     vectors : Vectors
         Vectors of the collection.
-    scale : Scale
+    fitted : FittedValues
         What is fitted to the whole collection.
     query : CandidateQuery
         What to search for.
@@ -191,18 +190,22 @@ def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> Ca
     # An image of the sample that is nearer than a candidate is one, too: the index had missed it.
     best = listed[top_k(-distances, len(nearest) - (not complete))]
     hits = union(best, pool.rows(judged), pool.rows(reached))
-    graph = None
+    graph, passable = None, _passable(vectors, query, pool)
     if stored is not None:
-        graph = StoredNeighbourhood(stored, pool.ids, _linked(vectors, query, pool, hits, far))
-    gallery = Gallery((pool.matrix,), pool.ids, scale.parts, graph, scale.projected, fitted_space=scale.space)
+        others = pool.rows(union(far, query.judged))
+        linked = union(hits, others) if passable is None else union(hits, others, passable)
+        graph = StoredNeighbourhood(stored, pool.ids, linked)
+    gallery = Gallery(
+        (pool.matrix,), pool.ids, fitted.parts, graph, fitted.projected, fitted_space=fitted.space
+    )
     ranking = RankingList(
         listed,
         distances,
         similarities(distances),
-        passable=_passable(vectors, query, pool, listed),
+        passable=None if passable is None else union(listed, passable),
         sample=pool.rows(sample) if len(sample) else None,
     )
-    view = View(scale.generation, gallery, None, scale.statistics, None, None)
+    view = View(fitted.generation, gallery, None, fitted.statistics, None, None)
     scope = None if complete else _describe(vectors, query, stored is not None)
     return CandidateView(view, ranking, hits, scope, linked=stored is not None)
 
@@ -247,22 +250,12 @@ def _nearest(
 ) -> tuple[list[Neighbours], Numbers]:
     """Return the images nearest to each query, one more than are needed if there are more, and others around it.
 
-    Those are left out by a filter, and relevance may flow through them. Where the index compares all images, and the
-    filter keeps a third of them, one search for more is expected to find both.
+    Those are left out by a filter, and relevance may flow through them.
     """
     most = query.count + 1
     if stored is None or without_filter(query.scope) == query.scope:
         return vectors.nearest(query.queries, most, query.scope), NO_NUMBERS
-    number, total = query.count, vectors.count(query.scope) if vectors.compares_all else None
-    if total is not None and total >= LEAST_SHARE * len(vectors):
-        number = int(SPARE * most * len(vectors) / total)
-    wide = vectors.nearest(query.queries, number, EVERYTHING)
-    around = union(*(each.numbers[: query.count] for each in wide))
-    inside = vectors.within(union(*(each.numbers for each in wide)), query.scope)
-    neighbours = [each.among(inside, most) for each in wide]
-    if any(len(each.numbers) < most for each in neighbours):
-        neighbours = vectors.nearest(query.queries, most, query.scope)
-    return neighbours, around
+    return vectors.nearest_around(query.queries, most, query.scope, query.count)
 
 
 def _far(
@@ -288,27 +281,20 @@ def _far(
     sources = pool.rows(union(passable, query.judged))
     rows, in_graph = stored.rows(pool.ids[sources])
     sources = sources[in_graph]
-    units, _ = stored.space.transform(pool.matrix[sources])
     start = is_among(pool.ids[sources], np.sort(query.judged)).astype(np.float32)
-    for unit in stored.space.transform(query.queries)[0]:
-        start += stored.joined(rows, np.maximum(2.0 - 2.0 * (units @ unit), 0.0))
+    with OneBlasThread():  # the others would keep their cores busy for longer than the search takes
+        units, _ = stored.space.transform(pool.matrix[sources])
+        for unit in stored.space.transform(query.queries)[0]:
+            start += stored.joined(rows, np.maximum(2.0 - 2.0 * (units @ unit), 0.0))
     return stored.numbers[stored.reached(rows, start, query.reach)]
 
 
-def _linked(vectors: Vectors, query: CandidateQuery, pool: _Pool, hits: Rows, far: Numbers) -> Rows:
-    """Return the rows that are joined by edges: hits, and what relevance may flow through, judged or filtered."""
-    linked = [hits, pool.rows(far), pool.rows(union(query.judged))]
-    if without_filter(query.scope) != query.scope:
-        linked.append(pool.rows(vectors.within(pool.ids, without_filter(query.scope))))
-    return union(*linked)
-
-
-def _passable(vectors: Vectors, query: CandidateQuery, pool: _Pool, listed: Rows) -> Rows | None:
-    """Return the rows that relevance may flow through; None for those that are listed."""
+def _passable(vectors: Vectors, query: CandidateQuery, pool: _Pool) -> Rows | None:
+    """Return the rows that relevance may flow through beside those of the list; None without a filter."""
     unfiltered = without_filter(query.scope)
     if not query.reach or unfiltered == query.scope:
         return None
-    return union(listed, pool.rows(vectors.within(pool.ids, unfiltered)))
+    return pool.rows(vectors.within(pool.ids, unfiltered))
 
 
 def _distances(queries: Floats, gallery: Gallery, rows: Rows) -> Floats:

@@ -19,7 +19,7 @@ from cbir.search.candidate_view import (
     without_absent,
     without_filter,
 )
-from cbir.search.collection_scale import SampledScale, Vectors, scale_of
+from cbir.search.fitted_values import SampledValues, Vectors, fitted_values
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
 from cbir.store import Collection
@@ -46,10 +46,10 @@ class SearchedVectors:
         Number of candidates, and up to how many images are compared without an index.
     of_view : ViewVectors
         Vectors that a view of the collection has.
-    index : Vectors, optional
+    indexed : Vectors, optional
         Vectors behind a vector index, which is searched in place of the view.
     everything : Vectors, optional
-        Those of all images behind the index, if `collection` is a limited view; `index` by default.
+        Those of all images behind the index, if `collection` is a limited view; `indexed` by default.
     """
 
     def __init__(
@@ -57,20 +57,20 @@ class SearchedVectors:
         collection: Collection,
         settings: Settings,
         of_view: ViewVectors,
-        index: Vectors | None,
+        indexed: Vectors | None,
         everything: Vectors | None = None,
     ) -> None:
-        self.collection, self.settings, self.of_view, self.index = collection, settings, of_view, index
-        self._everything = index if everything is None else everything
+        self.collection, self.settings, self.of_view, self.indexed = collection, settings, of_view, indexed
+        self._everything = indexed if everything is None else everything
         self.whole_up_to = HEADS * settings.indexed_candidates
         self._lock = Lock()
-        self._scale: SampledScale | None = None
+        self._sampled: SampledValues | None = None
 
     def over(self, collection: LimitedCollection) -> "SearchedVectors":
         """Return the vectors of `collection`, a limited view of this one's."""
-        index = None if self.index is None else self.index.over(collection)
+        indexed = None if self.indexed is None else self.indexed.over(collection)
         return SearchedVectors(
-            collection, self.settings, self.of_view.over(collection), index, self._everything
+            collection, self.settings, self.of_view.over(collection), indexed, self._everything
         )
 
     def statistics(self) -> Statistics:
@@ -82,9 +82,9 @@ class SearchedVectors:
 
     def current(self) -> Vectors:
         """Return the vectors to search: those of a view, unless there is a vector index of many images."""
-        if self.index is None or self._loaded() <= self.whole_up_to:
+        if self.indexed is None or self._loaded() <= self.whole_up_to:
             return self.of_view
-        return self.index
+        return self.indexed
 
     def instead(self) -> ViewVectors:
         """Return the vectors of a view while the index does not answer; raises IndexUnavailable for too many."""
@@ -114,7 +114,7 @@ class SearchedVectors:
 
     def require_whole(self, what: str) -> None:
         """Raise InvalidInput where a vector index is named, and `what` would load too many images."""
-        if self.index is None or self.settings.index == "auto":
+        if self.indexed is None or self.settings.index == "auto":
             return
         count, limit = self._loaded(), self.settings.exact_limit
         if count > limit:
@@ -134,9 +134,9 @@ class SearchedVectors:
             ranked = without_filter(query.scope) if linked else query.scope
             if vectors.count(ranked) <= self.whole_up_to:
                 return list_everything(vectors, query)
-            return find_candidates(vectors, scale_of(vectors.view), query)
+            return find_candidates(vectors, fitted_values(vectors.view), query)
         query = replace(query, scope=without_absent(self.collection, query.scope))
-        return find_candidates(vectors, self._sampled_scale(vectors).fitted, query)
+        return find_candidates(vectors, self._sampled_values(vectors).fitted, query)
 
     def likeness(self, vectors: Vectors, candidates: CandidateView, raw: Sequence[Floats]) -> float | None:
         """Return how like the collection the queries are, see `NearestDistances.likeness`.
@@ -155,19 +155,19 @@ class SearchedVectors:
             return None
         if not isinstance(vectors, ViewVectors):
             nearest = float(ranking.distances.min())
-            return self._sampled_scale(vectors).nearest_distances.likeness(nearest)
+            return self._sampled_values(vectors).nearest_distances.likeness(nearest)
         rows = ranking.rows if candidates.hits is None else None
         return query_likeness(self.collection, vectors.view, raw, rows, ranking.distances)
 
-    def _sampled_scale(self, vectors: Vectors) -> SampledScale:
+    def _sampled_values(self, vectors: Vectors) -> SampledValues:
         """Return what is fitted to the collection behind an index, of which `vectors` are those of a search."""
         generation, statistics = vectors.generation(), vectors.statistics
         with self._lock:
-            scale = self._scale
-            if scale is None or not scale.is_of(generation, statistics):
-                assert self.index is not None
-                self._scale = scale = SampledScale(self.index, self.collection.profile, scale)
-            return scale
+            sampled = self._sampled
+            if sampled is None or not sampled.is_of(generation, statistics):
+                assert self.indexed is not None
+                self._sampled = sampled = SampledValues(self.indexed, self.collection.profile, sampled)
+            return sampled
 
     def _loaded(self) -> int:
         """Return the number of images whose vectors a view loads: all of them, also for a limited caller."""

@@ -19,7 +19,7 @@ from cbir.rerank.several_examples import Learner, learn
 from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search.answer import Answer, QueryFacts, RerankFacts
 from cbir.search.candidate_view import NO_NUMBERS, CandidateView, candidate_query, request_scope
-from cbir.search.collection_scale import Vectors
+from cbir.search.fitted_values import Vectors
 from cbir.search.hit_selection import Rank, label_agreements, load_hits, select_images
 from cbir.search.query_parts import (
     check_vectors,
@@ -66,8 +66,8 @@ class Searcher:
     def __init__(self, collection: Collection, settings: Settings, vectors: Vectors | None = None) -> None:
         self.collection = collection
         self.settings = settings
-        self.index = None if vectors is not None else open_index(collection, settings)
-        behind = vectors if self.index is None else self.index.vectors
+        self.vector_index = None if vectors is not None else open_index(collection, settings)
+        behind = vectors if self.vector_index is None else self.vector_index.vectors
         self.vectors = SearchedVectors(collection, settings, ViewVectors(collection, settings.device), behind)
 
     def over(self, collection: LimitedCollection) -> "Searcher":

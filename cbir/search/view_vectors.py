@@ -1,22 +1,20 @@
 """Vectors of a collection from its view: the snapshot, which FAISS searches in place, and what was added since."""
 
-import logging
-import os
+from collections.abc import Callable
 from copy import copy
-from pathlib import Path
 from threading import Lock
-from typing import Literal
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.errors import CollectionBusy, DeviceFailed, InvalidInput
-from cbir.gallery.flat_index import FlatIndex, GpuFlatIndex
+from cbir.gallery.flat_index import FlatIndex
 from cbir.gallery.gallery import Gallery, top_k
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
-from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, is_among, positions_among, union
+from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, is_among, positions_among, table_of, union
+from cbir.search.snapshot_search import SnapshotSearch
 from cbir.store import Collection
 from cbir.store.base.normalisation import Statistics
 from cbir.store.index.port import IndexScope, Neighbours, Numbers
@@ -24,109 +22,15 @@ from cbir.store.index.scope_numbers import RandomOrder, lowest
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.views.collection_view import View
 from cbir.store.views.index_feed import exclusions
-from cbir.system.device import Device, acquire_device_lock, faiss_gpu_problem, resolve_device
-from cbir.system.device_failure import device_failures, give_up_gpu, gpu_failure, with_remedy
+from cbir.system.device import Device
+from cbir.system.memory import release_memory
 from cbir.system.threads import cores, for_each
 
-LEAST = 20_000  # images; a smaller collection is searched on the CPU sooner than it is sent anywhere
-NARROW = 0.4  # share of the images that a filter leaves, below which a GPU finds too few of them
-log = logging.getLogger(__name__)
 EVERYTHING = IndexScope()
 SPARE = 2  # times as many of the random order as are drawn are looked at before all images are
 LEFT_OUT = 256  # images drawn besides, in place of those that most scopes leave out
 _NONE = np.empty(0, np.int64)
-
-
-class SnapshotSearch:
-    """Search of one collection's snapshot on the device that the settings name. Thread-safe.
-
-    Parameters
-    ----------
-    folder : Path
-        The collection's folder, which holds the device lock.
-    device : "auto", "cpu" or "cuda"
-        With "auto" the CPU does what the GPU cannot, and everything once the GPU has failed.
-
-    Raises
-    ------
-    InvalidInput
-        If `device` is "cuda" and torch or FAISS cannot use a GPU.
-    """
-
-    def __init__(self, folder: Path, device: Device) -> None:
-        self._setting, self._folder, self._process = device, folder, os.getpid()
-        self._gpu = GpuFlatIndex() if resolve_device(device) == "cuda" else None
-        if self._gpu is None or (problem := faiss_gpu_problem()) is None:
-            return
-        if device == "cuda":
-            raise InvalidInput(f"device=cuda: {problem}")
-        log.warning("the GPU describes images, and the CPU searches: %s", problem)
-        self._gpu = None
-
-    @property
-    def device(self) -> Literal["cpu", "cuda"]:
-        """Device that searches at present."""
-        return "cuda" if self._gpu is not None and not self._has_failed else "cpu"
-
-    @property
-    def _has_failed(self) -> bool:
-        return self._setting == "auto" and gpu_failure() is not None
-
-    def nearest(self, gallery: Gallery, query: Floats, count: int, allowed: Rows | None) -> Rows:
-        """Return the nearest rows of the gallery's index, ascending: at least `count`, or all that are allowed.
-
-        Parameters
-        ----------
-        gallery : Gallery
-            Vectors of the collection, which has an index.
-        query, count, allowed
-            As of `FlatIndex.nearest`.
-
-        Raises
-        ------
-        CollectionBusy
-            If the device is "cuda" and another process has the collection there.
-        DeviceFailed
-            If the device is "cuda" and fails.
-        """
-        assert gallery.index is not None
-        rows, gpu = None, self._gpu
-        if gpu is not None and self._suits_gpu(len(gallery.index), count, allowed):
-            rows = self._on_gpu(gpu, gallery.blocks[0], query, count, allowed)
-        return gallery.index.nearest(query, count, allowed) if rows is None else rows
-
-    def _suits_gpu(self, indexed: int, count: int, allowed: Rows | None) -> bool:
-        total = indexed if allowed is None else len(allowed)
-        # A GPU context belongs to the process that created it, and not to its children.
-        if indexed < LEAST or total < NARROW * indexed or count >= total or os.getpid() != self._process:
-            return False
-        if acquire_device_lock(self._folder):
-            return True
-        if self._setting == "cuda":
-            raise CollectionBusy(
-                f"another process has {self._folder} on the GPU; search through that one, or with device=cpu"
-            )
-        return False
-
-    def _on_gpu(
-        self, gpu: GpuFlatIndex, vectors: Floats, query: Floats, count: int, allowed: Rows | None
-    ) -> Rows | None:
-        """Return rows as `nearest` does; None where the CPU has to find them."""
-        if self._has_failed:  # perhaps in the search of another collection, or in a description
-            gpu.abandon()
-            self._gpu = None
-            return None
-        try:
-            with device_failures("search"):
-                return gpu.nearest(vectors, query, count, allowed)
-        except DeviceFailed as error:
-            gpu.abandon()
-            if self._setting == "cuda":
-                raise with_remedy(error) from error
-            log.debug("where the device failed", exc_info=error)
-            give_up_gpu(str(error))
-            self._gpu = None
-        return None
+T = TypeVar("T")
 
 
 class ViewVectors:
@@ -177,12 +81,10 @@ class ViewVectors:
         """Return the generation of the collection."""
         return self.view.generation
 
-    compares_all = True
-
     @property
     def index_name(self) -> str:
         """Name of the index that searches."""
-        index = self.view.gallery.index
+        index = self.view.gallery.flat_index
         return FlatIndex.name if index is None else index.name
 
     @property
@@ -213,28 +115,34 @@ class ViewVectors:
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
         """Return k images of `scope` for each of the `queries` (q, d), fewer only where fewer match."""
         gallery, rows = self.view.gallery, self.rows(scope)
-        answers: dict[int, Neighbours] = {}
+        allowed, added = _parts(gallery, rows)
 
-        def search(where: slice, query: Floats) -> None:
-            answers[where.start] = self._nearest(gallery, query, k, rows)
+        def search(query: Floats) -> Neighbours:
+            indexed = self._search.nearest(gallery, query, k, allowed) if gallery.flat_index else _NONE
+            return _best(gallery, query, np.concatenate([indexed, added]), k)
 
-        slices = (slice(number, number + 1) for number in range(len(queries)))
-        for_each(zip(slices, queries, strict=True), search, min(cores(), len(queries)))
-        return [answers[number] for number in range(len(queries))]
+        return _of_each(queries, search)
 
-    def _nearest(self, gallery: Gallery, query: Floats, k: int, rows: Rows | None) -> Neighbours:
-        """Return the k nearest of some rows, ascending, or of all: of the index and of those added since."""
-        indexed = 0 if gallery.index is None else len(gallery.index)
-        nearest, allowed, added = _NONE, None, np.arange(indexed, len(gallery))
-        if rows is not None:
-            first = int(np.searchsorted(rows, indexed))
-            allowed, added = (None if first == indexed else rows[:first]), rows[first:]
-        if indexed:
-            nearest = self._search.nearest(gallery, query, k, allowed)
-        candidates = np.concatenate([nearest, added])
-        distances = gallery.distances(query, candidates)
-        best = top_k(-distances, k)
-        return Neighbours(gallery.ids[candidates[best]], distances[best])
+    def nearest_around(
+        self, queries: Floats, k: int, scope: IndexScope, around: int
+    ) -> tuple[list[Neighbours], Numbers]:
+        """Return what `nearest` does, and the ascending numbers of images of any scope that are nearest to a query.
+
+        queries, k, scope: as of `nearest`. around: number of images of any scope for each query.
+        """
+        gallery, rows = self.view.gallery, self.rows(scope)
+        allowed, added = _parts(gallery, rows)
+        visible, all_added = _parts(gallery, self.rows(EVERYTHING))
+
+        def search(query: Floats) -> tuple[Neighbours, Numbers]:
+            inside = near = _NONE
+            if gallery.flat_index:
+                inside, near = self._search.nearest_both(gallery, query, k, allowed, around, visible)
+            neighbours = _best(gallery, query, np.concatenate([inside, added]), k)
+            return neighbours, _best(gallery, query, np.concatenate([near, all_added]), around).numbers
+
+        answers = _of_each(queries, search)
+        return [neighbours for neighbours, _ in answers], union(*(numbers for _, numbers in answers))
 
     def graph(self) -> NumberedGraph | None:
         """Return the k-NN graph of the snapshot; None without one."""
@@ -246,6 +154,7 @@ class ViewVectors:
             graph, _ = neighbourhood.covering(VectorBlocks((snapshot.vectors,)))
             graph = graph.beginning(len(snapshot.ids))  # whole lists may have extended it
             _graphs[neighbourhood] = numbered = number_graph(snapshot.ids, graph, neighbourhood.space)
+            release_memory()  # building it took several times as much
         return numbered
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
@@ -288,7 +197,7 @@ class ViewVectors:
         if self._known_rows is None:
             return is_among(rows, allowed)
         if scope not in self._known_tables:
-            self._known_tables[scope] = _table(allowed, len(self.view.gallery))
+            self._known_tables[scope] = table_of(allowed, len(self.view.gallery))
         return self._known_tables[scope][rows]
 
 
@@ -312,11 +221,31 @@ class _Samples:
         return latest[1], latest[2]
 
 
-def _table(rows: Rows, count: int) -> NDArray[np.bool_]:
-    """Return which of `count` rows are among some: read sooner than rows are bisected."""
-    table = np.zeros(count, bool)
-    table[rows] = True
-    return table
+def _parts(gallery: Gallery, rows: Rows | None) -> tuple[Rows | None, Rows]:
+    """Return those of some rows, or of all, that the index of a gallery has (None: all of its), and the others."""
+    indexed = 0 if gallery.flat_index is None else len(gallery.flat_index)
+    if rows is None:
+        return None, np.arange(indexed, len(gallery))
+    first = int(np.searchsorted(rows, indexed))
+    return None if first == indexed else rows[:first], rows[first:]
+
+
+def _best(gallery: Gallery, query: Floats, rows: Rows, k: int) -> Neighbours:
+    distances = gallery.distances(query, rows)
+    best = top_k(-distances, k)
+    return Neighbours(gallery.ids[rows[best]], distances[best])
+
+
+def _of_each(queries: Floats, search: Callable[[Floats], T]) -> list[T]:
+    """Return what a search finds for each of the `queries` (q, d), on several cores."""
+    answers: dict[int, T] = {}
+
+    def work(where: slice, query: Floats) -> None:
+        answers[where.start] = search(query)
+
+    slices = (slice(number, number + 1) for number in range(len(queries)))
+    for_each(zip(slices, queries, strict=True), work, min(cores(), len(queries)))
+    return [answers[number] for number in range(len(queries))]
 
 
 def _draw(view: View, rows: Rows | None, count: int, order: RandomOrder) -> Rows:
@@ -325,7 +254,7 @@ def _draw(view: View, rows: Rows | None, count: int, order: RandomOrder) -> Rows
     total = len(ids) if rows is None else len(rows)
     numbers = order.upto(int(ids[-1]) if len(ids) else 0)
     sampled, _ = positions_among(numbers[: SPARE * count * len(ids) // max(total, 1)], ids)
-    sampled = sampled if rows is None else sampled[_table(rows, len(ids))[sampled]]
+    sampled = sampled if rows is None else sampled[table_of(rows, len(ids))[sampled]]
     if len(sampled) < min(count, total):
         sampled = np.searchsorted(ids, lowest(ids if rows is None else ids[rows], count))
     return np.asarray(sampled[:count])

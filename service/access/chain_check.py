@@ -14,6 +14,8 @@ from service.access.audit_chain import (
     start_chain,
 )
 
+LINE_START = b'{"time": "'  # of every line that the service writes
+
 
 @dataclass
 class ChainReport:
@@ -184,15 +186,22 @@ def _parse(line: bytes) -> _ChainedLine | None:
 
 def _report_unchained(report: ChainReport, line: LogLine, before_chain: bool) -> None:
     """Report a line without a place in the chain; before_chain: no line of the chain is before it."""
-    try:
-        json.loads(line.content)
-        cut_short = False
-    except (ValueError, RecursionError):
-        cut_short = not before_chain
-    if cut_short:
+    if not before_chain and _is_cut_short(line.content):
         report.notes.append(f"{line.file_and_line}: a line that was cut short, by a full disk for example")
     else:
         report.faults.append(f"{line.file_and_line}: a line that is not part of the chain")
+
+
+def _is_cut_short(content: bytes) -> bool:
+    """Return whether a line is the beginning of one that the service writes; a power cut may leave zeros."""
+    text = content.strip(b"\0\n")
+    if not text.startswith(LINE_START[: len(text)]):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 def _check_end(report: ChainReport, head: ChainHead | None) -> None:

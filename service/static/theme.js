@@ -17,20 +17,15 @@ export function remember(key, value) {
   }
 }
 
-const YEAR = 365 * 24 * 3600; // seconds
-
 const other = () => (document.documentElement.dataset.theme === "light" ? "dark" : "light");
 
 /** The button of the menu says what it switches to. */
-function nameSwitch() {
-  const button = byId("theme");
-  if (button) button.textContent = button.dataset[other()];
-}
+const nameSwitch = () => byId("theme")?.replaceChildren(byId("theme").dataset[other()]);
 
 /** Switch between dark and light; the service writes the next page in these colours. */
 export function switchColours() {
   document.documentElement.dataset.theme = other();
-  document.cookie = `cbir-theme=${document.documentElement.dataset.theme}; path=/; max-age=${YEAR}; samesite=lax`;
+  document.cookie = `cbir-theme=${document.documentElement.dataset.theme}; path=/; max-age=31536000; samesite=lax`; // a year
   nameSwitch();
 }
 

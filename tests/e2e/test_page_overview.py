@@ -38,6 +38,22 @@ def test_an_image_like_the_collection_is_familiar(page: sync_api.Page, pictures:
     assert page.locator(".verdict.outlier").count() == 0
 
 
+def test_judged_results_agree_by_no_merit_and_are_shown_from_the_first(
+    page: sync_api.Page, pictures: list[Path]
+) -> None:
+    page.set_viewport_size({"width": 1280, "height": 480})
+    choose(page, pictures[-1])
+    assert "nearest" in page.inner_text(".verdict")
+    page.locator("#columns .card").first.press("y")
+    page.evaluate("document.querySelector('.found').scrollTo(0, 100)")
+    assert page.evaluate("document.querySelector('.found').scrollTop") > 0
+    with page.expect_response("**/search"):
+        page.locator("#learn").click()
+    settle(page)
+    assert "nearest" not in page.inner_text(".verdict")
+    assert page.evaluate("document.querySelector('.found').scrollTop") == 0
+
+
 def test_on_a_phone_the_strip_says_what_is_unusual(page: sync_api.Page, pictures: list[Path]) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     choose(page, pictures[-1])

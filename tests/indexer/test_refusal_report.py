@@ -10,13 +10,17 @@ import pytest
 from indexer.index_progress import refusal_report
 
 
-def test_a_path_is_no_formula(tmp_path: Path) -> None:
+def test_no_cell_is_a_formula(tmp_path: Path) -> None:
     path = tmp_path / "report.csv"
     with refusal_report(path) as report:
         report("=HYPERLINK.png", "is empty")
-        report("images/=.png", "is empty")
+        report("images/=.png", "=HYPERLINK.png needs more memory than there is")
     rows = list(csv.reader(path.read_text().splitlines()))
-    assert rows == [["path", "reason"], ["'=HYPERLINK.png", "is empty"], ["images/=.png", "is empty"]]
+    assert rows == [
+        ["path", "reason"],
+        ["'=HYPERLINK.png", "is empty"],
+        ["images/=.png", "'=HYPERLINK.png needs more memory than there is"],
+    ]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")

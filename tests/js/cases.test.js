@@ -19,6 +19,12 @@ test("the content of a case has ids and figures of results, not labels and patie
   assert.equal(content.method, "diffusion");
 });
 
+test("a case keeps that its query was unlike all images", () => {
+  const { outlier } = toContent({ query: { image: "q" }, params, answer: { ...answer, query: { outlier: true } }, ...judged });
+  assert.equal(outlier, true);
+  assert.equal("outlier" in toContent({ query: { image: "q" }, params, answer: { ...answer, query: { outlier: false } }, ...judged }), false);
+});
+
 test("an uploaded query has its frame and window, an image of the collection has none", () => {
   const file = { file: {}, frame: 3, window: [40, 400] };
   const { search } = toContent({ query: file, params: { ...params, group_by: "patient" }, answer, rounds: [], marks: "" });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 globalThis.createImageBitmap = async () => ({ width: 2, height: 1 });
-const { imageFacts, keepValues, loadPicture } = await import("./static/viewer/picture_source.js");
+const { forgetSeries, imageFacts, keepValues, loadPicture, slicesOfSeries } = await import("./static/viewer/picture_source.js");
 
 const facts = (linear) => ({ type: "uint8", width: 2, height: 1, image_width: 2, image_height: 1, slope: 1, intercept: 0, unit: "", inverted: false, linear, exact: false, window: { center: 1, width: 2 }, least: 0, greatest: 2, spacing: null, modality: "MR", frames: 1 });
 
@@ -20,6 +20,17 @@ test("a file with a curve of its own is shown by it, also with the values of its
     assert.equal(Boolean(picture.bitmap), !linear);
     assert.deepEqual(requests, asked);
   }
+});
+
+test("the slices of a series are loaded once, until they are forgotten", async () => {
+  let images = [{ image_id: "a", labels: {} }];
+  globalThis.fetch = async () => Response.json({ items: images, next: null });
+  const loaded = async () => (await slicesOfSeries("knees", { study: "1", series: "2" })).map(({ id }) => id);
+  assert.deepEqual(await loaded(), ["a"]);
+  images = [...images, { image_id: "b", labels: {} }];
+  assert.deepEqual(await loaded(), ["a"]);
+  forgetSeries();
+  assert.deepEqual(await loaded(), ["a", "b"]);
 });
 
 test("facts of a picture come from its headers", () => {

@@ -115,7 +115,7 @@ test("the verdict is one line", () => {
 
 test("how often agreement is right is said with its interval, where it is known", () => {
   const agreement = { key: "label", value: "CT", agreeing: 8, answers: 10, right: 0.812, low: 0.724, high: 0.884, images: 86 };
-  assert.equal(agreementOf(agreement), "Of 86 such searches with images here, 81 % were right (72 to 89 %).");
+  assert.equal(agreementOf(agreement), "For 86 images here, such an agreement was right in about 81 % (72 to 89 %).");
   assert.equal(agreementOf({ ...agreement, agreeing: 5 }), "");
   assert.equal(agreementOf({ ...agreement, right: null, low: null, high: null }), "");
   assert.equal(agreementOf(undefined), "");

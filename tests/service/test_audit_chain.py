@@ -30,6 +30,9 @@ def write(log: AuditLog, count: int, start: int = 0) -> None:
         assert log.write(f"{number:08x}", "203.0.113.9", "search", ["0" * 32], 200)
 
 
+FORGED = '{"time": "2026-01-01T00:00:00Z", "user": "dr.smith", "action": "erase", "images": []}\n'
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """An audit log of ten lines."""
@@ -224,6 +227,25 @@ def test_a_line_before_the_first_is_none_that_a_full_disk_cut_short(tmp_path: Pa
     assert verify(path).faults == ["audit.jsonl:1: a line that is not part of the chain"]
 
 
+@pytest.mark.parametrize(
+    "inserted", ["dr.smith erased all images\n", '{"user": "dr.smith", "action": "erase"\n']
+)
+def test_a_text_between_lines_is_none_that_a_full_disk_cut_short(path: Path, inserted: str) -> None:
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:4], inserted, *lines[4:]]))
+    assert "audit.jsonl:5: a line that is not part of the chain" in verify(path).faults
+
+
+@pytest.mark.parametrize("cut", ["{", '{"time": "20', "\0\0\0", '{"time": "2026"\0\0'])
+def test_what_a_full_disk_or_a_power_cut_leaves_of_a_line_is_noted(path: Path, cut: str) -> None:
+    with path.open("a") as file:
+        file.write(cut)
+    write(AuditLog(path), 1)
+    report = verify(path)
+    assert (report.lines, report.faults) == (11, [])
+    assert report.notes == ["audit.jsonl:11: a line that was cut short, by a full disk for example"]
+
+
 def test_a_chain_that_does_not_begin_with_its_key_is_found(path: Path) -> None:
     other = path.with_name("other") / path.name
     write(AuditLog(other), 1)
@@ -231,9 +253,6 @@ def test_a_chain_that_does_not_begin_with_its_key_is_found(path: Path) -> None:
     line, _ = chain_line(read_key(path.with_name("audit.jsonl.key")), head, {"action": "search"})
     path.write_bytes(line)
     assert "audit.jsonl:1: line 1 is not the first of this chain" in verify(path).faults
-
-
-FORGED = '{"time": "2026-01-01T00:00:00Z", "user": "dr.smith", "action": "erase", "images": []}\n'
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 from cbir.gallery.vector_blocks import CHUNK, Doubles, Floats, Rows, VectorBlocks, is_among, union
 from cbir.search import Request, Searcher
 from cbir.search.candidate_view import request_scope
-from cbir.search.collection_scale import Vectors
+from cbir.search.fitted_values import Vectors
 from cbir.store import Collection
 from cbir.store.index.port import IndexScope, Numbers
 from cbir.store.records.filter_conditions import Condition

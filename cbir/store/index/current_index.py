@@ -13,7 +13,7 @@ from threading import Lock
 import numpy as np
 
 from cbir.errors import IndexUnavailable
-from cbir.gallery.vector_blocks import Floats
+from cbir.gallery.vector_blocks import AS_A_WHOLE, Floats
 from cbir.store.base.normalisation import Statistics, read_statistics
 from cbir.store.index.editions import EditionRecord, Editions, IndexEngine
 from cbir.store.index.port import IndexPosition, Numbers, VectorIndex
@@ -81,8 +81,6 @@ class CurrentIndex:
 MOST_LACKING = (
     200_000  # images that an index may lack; more would take too much memory, and time in each search
 )
-
-MOST_CHANGED = 20_000  # images with other attributes than those in the index that are compared one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +171,8 @@ def _changed(feed: IndexFeed, position: IndexPosition, state: FeedState) -> Numb
         return None
     if state.last_change <= position.last_change:
         return np.empty(0, np.int64)
-    changed = feed.changed(position.last_change, state.last_change, 0, MOST_CHANGED + 1)
-    return None if len(changed) > MOST_CHANGED else changed
+    changed = feed.changed(position.last_change, state.last_change, 0, AS_A_WHOLE + 1)
+    return None if len(changed) > AS_A_WHOLE else changed
 
 
 OPEN_SECONDS = 2.0  # after which a gap is found again, since the index may have followed

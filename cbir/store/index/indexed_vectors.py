@@ -9,7 +9,7 @@ import numpy as np
 
 from cbir.errors import IndexUnavailable
 from cbir.gallery.numbered_graph import NumberedGraph
-from cbir.gallery.vector_blocks import Floats
+from cbir.gallery.vector_blocks import AS_A_WHOLE, Floats, union
 from cbir.store.base.normalisation import Statistics
 from cbir.store.index.current_index import NOT_BUILT, GapOfSearch, Gaps, IndexGap, OpenedEdition
 from cbir.store.index.local_content import join_neighbours, nearest_vectors
@@ -48,8 +48,6 @@ class SentVectors:
 
 EVERYTHING = IndexScope()
 
-COMPARED = 20_000  # images whose vectors are read at a time, to compare them one by one
-
 SPARE = 32  # images fetched besides, in place of those that are dropped, at least
 
 READ = 2000  # images of a scope that are read from the collection and compared; more are left to the index
@@ -67,8 +65,6 @@ class IndexedVectors:
     Images that the index lacks are compared one by one, and no deleted image is ever returned. Every call may raise
     IndexUnavailable: while the engine does not answer, before the index is built, or while it lacks too much.
     """
-
-    compares_all = False
 
     def __init__(
         self,
@@ -135,6 +131,21 @@ class IndexedVectors:
             Images that may be answers.
         """
         return self._with_gap(lambda gap: self._nearest(gap, queries, k, self._narrowed(scope)))
+
+    def nearest_around(
+        self, queries: Floats, k: int, scope: IndexScope, around: int
+    ) -> tuple[list[Neighbours], Numbers]:
+        """Return what `nearest` does, and the ascending numbers of images of any scope that are nearest to a query.
+
+        queries, k, scope: as of `nearest`. around: number of images of any scope for each query.
+        """
+        wide = self.nearest(queries, around, EVERYTHING)
+        numbers = union(*(each.numbers for each in wide))
+        inside = self.within(numbers, scope)
+        neighbours = [each.among(inside, k) for each in wide]
+        if any(len(each.numbers) < k for each in neighbours):
+            neighbours = self.nearest(queries, k, scope)
+        return neighbours, numbers
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return the numbers of those images that exist, ascending, and their vectors (n, d)."""
@@ -236,8 +247,8 @@ class IndexedVectors:
         if min(len(answer.numbers) for answer in neighbours) >= min(k, len(numbers)):
             return neighbours
         best = [Neighbours(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
-        for start in range(0, len(numbers), COMPARED):
-            page = nearest_vectors(queries, *self._vectors(gap, numbers[start : start + COMPARED]), k)
+        for start in range(0, len(numbers), AS_A_WHOLE):
+            page = nearest_vectors(queries, *self._vectors(gap, numbers[start : start + AS_A_WHOLE]), k)
             best = [join_neighbours(pair, k) for pair in zip(best, page, strict=True)]
         return best
 

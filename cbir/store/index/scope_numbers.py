@@ -10,6 +10,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.gallery.vector_blocks import AS_A_WHOLE
 from cbir.store.index.port import IndexScope, Numbers
 from cbir.store.views.index_feed import IndexFeed, Version, exclusions, scope_conditions
 
@@ -51,8 +52,6 @@ class RandomOrder:
                 self._last = stop
             return self._pool
 
-
-FEW = 20_000  # images of a scope that are compared one by one
 
 LEFT_OUT = 2000  # images up to which more are fetched from an index, in place of a filter in it
 
@@ -96,7 +95,7 @@ class ScopeNumbers:
         return self._feed.matching(_conditions(scope), among=numbers)
 
     def few(self, scope: IndexScope, version: Version) -> Numbers | None:
-        """Return the numbers of the images in a scope if labels or patients leave at most FEW; else None."""
+        """Return the numbers of the images in a scope if labels or patients leave at most AS_A_WHOLE; else None."""
         if not scope.where and not scope.of_patients:
             return None
         narrow = IndexScope(where=scope.where, of_patients=scope.of_patients)
@@ -110,9 +109,9 @@ class ScopeNumbers:
                 return numbers
             if time.monotonic() < self._many.get(scope, 0.0):
                 return None
-        numbers = self._feed.matching(_conditions(scope), most=FEW + 1)
+        numbers = self._feed.matching(_conditions(scope), most=AS_A_WHOLE + 1)
         with self._lock:
-            if len(numbers) > FEW:
+            if len(numbers) > AS_A_WHOLE:
                 self._many[scope] = time.monotonic() + MANY_SECONDS
                 numbers = None
             else:

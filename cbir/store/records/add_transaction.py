@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from cbir.store.base import schema
 from cbir.store.base.schema import replies
@@ -15,6 +15,7 @@ from cbir.store.records import originals
 from cbir.store.records.image_rows import delete_rows
 
 LIFETIME_SECONDS = 24 * 3600
+MOST_REPLIES = 50_000  # that are stored; the oldest tenth makes room
 
 CONTENT_HASH = re.compile("[0-9a-f]{32}")
 
@@ -44,7 +45,7 @@ def find_reply(connection: Connection, key: str) -> StoredReply | None:
 
 
 def store_reply(connection: Connection, key: str, reply: StoredReply) -> None:
-    """Store a reply and delete those older than a day.
+    """Store a reply and delete those older than a day, and the oldest beyond `MOST_REPLIES`.
 
     Parameters
     ----------
@@ -57,6 +58,10 @@ def store_reply(connection: Connection, key: str, reply: StoredReply) -> None:
     now = int(time.time())
     outdated = (replies.c.at <= now - LIFETIME_SECONDS) | (replies.c.key == key)
     connection.execute(delete(replies).where(outdated))
+    if (connection.scalar(select(func.count()).select_from(replies)) or 0) >= MOST_REPLIES:
+        newest_first = select(replies.c.key).order_by(replies.c.at.desc(), replies.c.key)
+        oldest = newest_first.offset(MOST_REPLIES * 9 // 10)
+        delete_rows(connection, replies.c.key, connection.scalars(oldest).all())
     row = {"key": key, "request": reply.request, "status": reply.status, "body": reply.body, "at": now}
     connection.execute(insert(replies).values(row))
 

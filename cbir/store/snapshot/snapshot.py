@@ -8,6 +8,7 @@ files of the vectors' codes and of the images' nearest neighbours.
 import hashlib
 import mmap
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from cbir.store.base.collection_folder import file_mode
 from cbir.system.files import atomic_binary
 
 READ_BYTES = 1 << 20
+
+_blake2b = partial(hashlib.blake2b, digest_size=16)
 
 PREAMBLE = b"cbir snapshot 1: a FAISS index follows".ljust(45) + b"\n"
 
@@ -77,12 +80,12 @@ class SnapshotInfo(BaseModel):
 class Snapshot:
     """Open snapshot: `vectors` (n, d) float32 view the mapped file, `ids` (n,) int64 ascend.
 
-    index: over the same memory; its ids are rows.
+    flat_index: over the same memory; its ids are rows.
     """
 
     vectors: NDArray[np.float32]
     ids: NDArray[np.int64]
-    index: FlatIndex
+    flat_index: FlatIndex
 
 
 def allocate_index(count: int, dimensions: int) -> tuple[faiss.Index, NDArray[np.float32]]:
@@ -155,6 +158,7 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
         flat = faiss.downcast_index(index.index)
         flat.referenced_objects = [index, mapped]  # it is a part of the one and views the other
         ids = faiss.vector_to_array(index.id_map)
+        faiss.Int64Vector().swap(index.id_map)  # frees its own copy
     except (OSError, ValueError, RuntimeError, AttributeError) as error:
         raise CollectionDamaged(f"the snapshot {path.name} cannot be read") from error
     count = len(ids)
@@ -192,7 +196,7 @@ def _read_through(path: Path, size: int) -> str:
 def file_checksum(path: Path) -> str:
     """Return the BLAKE2b hash of a file, 32 hexadecimal digits."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        return hashlib.file_digest(file, _blake2b).hexdigest()
 
 
 WRITTEN = 1 << 20  # bytes written at a time
@@ -223,18 +227,16 @@ def read_codes(path: Path, checksum: str, snapshot: Snapshot) -> CodeIndex:
         If the file is missing or has changed.
     """
     try:
-        content = path.read_bytes()
-        if hashlib.blake2b(content, digest_size=16).hexdigest() != checksum:
-            raise CollectionDamaged(f"the codes {path.name} have changed since they were written")
-        array = np.frombuffer(content, np.uint8)
-        reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(array), array.size)
-        codes = faiss.read_index(reader)
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, _blake2b).hexdigest() != checksum:
+                raise CollectionDamaged(f"the codes {path.name} have changed since they were written")
+            file.seek(0)
+            codes = faiss.read_index(faiss.PyCallbackIOReader(file.read, READ_BYTES))
     except (OSError, RuntimeError, MemoryError) as error:
         raise CollectionDamaged(f"the codes {path.name} cannot be read") from error
     if (codes.ntotal, codes.d) != snapshot.vectors.shape:
         raise CollectionDamaged(f"the codes {path.name} do not fit their snapshot")
-    codes.referenced_objects = [reader, array]  # parts of it view them
-    return CodeIndex(snapshot.index.index, snapshot.vectors, codes)
+    return CodeIndex(snapshot.flat_index.flat, snapshot.vectors, codes)
 
 
 _EMPTY = np.empty((0, 0), np.float32)  # stored for vectors that are compared as they are

@@ -246,7 +246,9 @@ def build_view(
         ids = snapshot.ids
         if len(tail):
             blocks, ids = (snapshot.vectors, tail), np.concatenate([ids, tail_ids])
-        gallery = Gallery(blocks, ids, parts, neighbourhood, profile.is_projected, codes or snapshot.index)
+        gallery = Gallery(
+            blocks, ids, parts, neighbourhood, profile.is_projected, codes or snapshot.flat_index
+        )
     deleted = deleted_numbers(connection, info)
     rows = None
     if len(deleted):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cbir.learn.severity.sampled_ranker import SampledRanker
 
 Pictures = NDArray[np.uint8]
-NICENESS = 10
+NICENESS = 5  # behind what people wait for, but a tenth of a busy core would take minutes to learn a round
 STOPPED, NOTHING, FAILED = 3, 4, 5  # exit codes
 LOCK, CACHE = "learning.lock", "pictures.npz"
 Stop = Callable[[], bool]

@@ -102,6 +102,7 @@ class CaseMethods(ServiceConnection):
             "rounds": [marks] if marks else [],
             "marks": marks,
             "method": answer.rerank.method,
+            **({"outlier": True} if answer.query.outlier else {}),
             "answers": [
                 hit.model_dump(include={"rank", "image_id", "score", "distance"})
                 for hit in answer.results[:MAX_ANSWERS]

@@ -32,6 +32,13 @@ Note = Annotated[
         examples=["Joint space narrowing on the medial side."],
     ),
 ]
+Outlier = Annotated[
+    bool,
+    Field(
+        description="Whether nothing found looked like the query, as `query.outlier` of the search said.",
+        examples=[False],
+    ),
+]
 Shared = Annotated[
     bool,
     Field(
@@ -126,6 +133,7 @@ class CaseContent(BaseModel):
     method: Name = Field(
         default="", description="Name of the re-ranker that was used.", examples=["diffusion"]
     )
+    outlier: Outlier = False
     answers: Annotated[list[CaseAnswer], Field(max_length=MAX_ANSWERS)] = Field(
         default=[], description=f"Results, best first; at most {MAX_ANSWERS}."
     )
@@ -226,6 +234,7 @@ class SavedCase(CaseSummary):
     rounds: list[Judgements] = Field(description="Judgements of each round, all of them that held after it.")
     marks: Judgements = Field(description="Judgements as they were shown.")
     method: str = Field(description="Name of the re-ranker that was used.", examples=["diffusion"])
+    outlier: Outlier
     answers: list[CaseHit] = Field(description="Results as they were, best first.")
     missing: int = Field(
         description="Number of results that are left out, since the image is gone or hidden from the caller.",

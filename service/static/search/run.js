@@ -154,6 +154,7 @@ export async function run() {
     const answer = await sendSearch(query, fields, { collection: collectionName(), signal, onProgress: (share) => busy(share * UPLOAD_PART) });
     if (signal.aborted) return;
     update({ answer, fields, shownQuery: query, busy: null, members: new Map(), slices: new Map() });
+    document.querySelector(".found")?.scrollTo(0, 0);
     callParts("answer", answer, { query, signal });
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;

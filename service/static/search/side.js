@@ -41,11 +41,11 @@ function shareBar(answer, key, expert) {
 }
 
 function verdict(now) {
-  const { answer, expert, shareKey, settings } = now;
+  const { answer, expert, rounds, shareKey, settings } = now;
   if (!answer?.results.length) return nothing;
   const found = verdictOf(answer.query);
   const outlier = found?.level === "outlier";
-  const says = !outlier && !settings.where.length; // what a filter asks for, all results have
+  const says = !outlier && !settings.where.length && !rounds.length; // what a filter or a judgement asks for, results have
   const headline = says ? headlineOf(answer) : "";
   const agreement = headline ? agreementOf(agreementOn(answer)) : "";
   return html`<section class=${`verdict ${found?.level ?? ""}`} aria-label=${tr("What the results say together")}>

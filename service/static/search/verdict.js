@@ -44,8 +44,8 @@ export function shareParts(results, key) {
 
 /** How like the collection a query is {title, level}: level is "usual", "unusual" or "outlier"; null if that is not known. */
 export function verdictOf({ likeness, outlier }) {
-  if (likeness === null || likeness === undefined) return null;
   if (outlier) return { level: "outlier", title: tr("Nothing here looks like this"), text: tr("These are the least unlike images, not similar ones.") };
+  if (likeness === null || likeness === undefined) return null;
   const tenths = Math.round(likeness * 10);
   if (likeness < UNUSUAL) return { level: "unusual", title: tr("Unusual here: few images are as far from all others") };
   if (likeness < FAMILIAR || tenths < 1) return { level: "unusual", title: tr("Less usual here: most images have a closer match") };
@@ -85,5 +85,5 @@ export function agreementOf(agreement) {
   if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return "";
   const { right, low, high, images } = agreement;
   const percent = { right: Math.min(Math.round(right * 100), 99), low: Math.floor(low * 100), high: Math.ceil(high * 100) };
-  return tr("Of {images} such searches with images here, {right} % were right ({low} to {high} %).", { images, ...percent });
+  return tr("For {images} images here, such an agreement was right in about {right} % ({low} to {high} %).", { images, ...percent });
 }

@@ -138,7 +138,7 @@ export const sliceOf = ({ image_id, card }) => ({ id: image_id, position_mm: car
 
 const stacks = new Map(); // promises of slices by collection and series
 
-/** The slices of a series of a collection in their order, which are loaded once. */
+/** The slices of a series of a collection in their order, which are loaded once between two searches. */
 export function slicesOfSeries(collection, { study, series }) {
   const key = `${collection}/${series}`;
   if (!stacks.has(key)) {
@@ -147,6 +147,9 @@ export function slicesOfSeries(collection, { study, series }) {
   }
   return stacks.get(key);
 }
+
+/** Load series anew: the collection may have got or lost slices. */
+export const forgetSeries = () => stacks.clear();
 
 /** The {slices, index} of the series of an image of a collection; null if it is alone. */
 export async function seriesOf({ collection, id }) {

@@ -130,6 +130,22 @@ def test_one_method_has_no_comparison(collection, tmp_path):
     assert "Best queries" not in (tmp_path / "report.html").read_text()
 
 
+def test_the_terminal_shows_intervals_differences_and_how_queries_were_drawn(collection, tmp_path):
+    options = ("--rerank", "none eprf", "--measures", "AP", "--sample", "20", *FAST)
+    printed = run("--collection", collection.folder, "--out", tmp_path, *options)
+    first, second = (each["measures"]["AP"] for each in summary(tmp_path)["runs"])
+    table = printed[printed.index("method") :].splitlines()
+    assert table[1].split()[:2] == ["none", f"{first['mean']:.4f}"]
+    assert table[2].strip() == f"{first['low']:.3f}-{first['high']:.3f}"
+    assert table[3].split()[:2] == ["eprf", f"{second['mean']:.4f}"]
+    assert [line.strip() for line in table[4:7]] == [
+        f"{second['low']:.3f}-{second['high']:.3f}",
+        f"{second['difference']:+.4f}",
+        f"p = {second['p_holm']:.3f}",
+    ]
+    assert "queries, evenly from 2 classes" in printed
+
+
 def test_pictures_that_changed_since_are_not_shown(tmp_path):
     own = index(tmp_path / "own", tmp_path)
     for number in range(COUNT):

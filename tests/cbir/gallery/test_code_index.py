@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from cbir.gallery import code_index
-from cbir.gallery.code_index import CodeIndex, build_codes
+from cbir.gallery.code_index import CodeIndex, build_codes, fit_levels
 from cbir.gallery.flat_index import FEW, FlatIndex
 from tests.cbir.gallery.test_knn import clustered
 
@@ -68,6 +68,38 @@ def test_the_nearest_that_are_allowed_are_found_and_nothing_else(
         assert len(nearest(VECTORS, query, allowed, count) - set(rows.tolist())) <= count / 500
 
 
+@pytest.mark.parametrize("share", [0.0, 1.0], ids=["two looks", "one look"])
+@pytest.mark.parametrize("name", [name for name in FILTERS if name != "none"])
+@pytest.mark.parametrize("hidden", [0, 500])
+def test_both_the_allowed_and_all_that_are_visible_are_found(
+    index: CodeIndex, monkeypatch: pytest.MonkeyPatch, name: str, share: float, hidden: int
+) -> None:
+    monkeypatch.setattr(code_index, "ONE_LOOK", share)
+    visible = np.arange(hidden, COUNT) if hidden else None
+    allowed = FILTERS[name]
+    if hidden:
+        allowed = visible if allowed is None else allowed[allowed >= hidden]
+    for query in QUERIES:
+        inside, around = index.nearest_both(query, 60, allowed, 40, visible)
+        for rows, count, of in ((inside, 60, allowed), (around, 40, visible)):
+            assert (np.diff(rows) > 0).all()
+            assert of is None or np.isin(rows, of).all()
+            assert nearest(VECTORS, query, of, count) <= set(rows.tolist())
+
+
+def test_one_look_finds_both_where_a_filter_is_wide(
+    index: CodeIndex, compared: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, fetch = [], CodeIndex._fetch
+    monkeypatch.setattr(CodeIndex, "_fetch", lambda *given: looks.append(given[2]) or fetch(*given))
+    monkeypatch.setattr(code_index, "ONE_LOOK", 1.0)
+    for query in QUERIES:
+        for rows in index.nearest_both(query, 60, FILTERS["a third"], 40, None):
+            assert len(rows) < COUNT / 10
+    assert len(looks) == len(QUERIES)
+    assert compared == []
+
+
 def test_codes_are_read_in_place_of_vectors_and_leave_few(index: CodeIndex, compared: list[int]) -> None:
     assert index.codes.sa_code_size() == VECTORS.shape[1] / 2
     for query in QUERIES:
@@ -121,6 +153,39 @@ def test_fewer_vectors_than_codes_and_more_asked_than_there_are() -> None:
     assert index.nearest(VECTORS[0], 100).tolist() == [0, 1, 2, 3, 4]
     assert index.nearest(VECTORS[0], 2, np.array([1, 3])).tolist() == [1, 3]
     assert 0 in index.nearest(VECTORS[0], 1)
+
+
+def rounded(values: np.ndarray, levels: np.ndarray) -> float:
+    """Mean squared error of values (n,) that are rounded to levels (16,)."""
+    return float(np.square(values[:, None] - levels).min(axis=1).mean())
+
+
+def test_levels_of_normal_values_round_with_the_least_error() -> None:
+    normal = np.random.default_rng(0).normal(5, 2, 5000)
+    levels = fit_levels(normal.astype(np.float32)[:, None])[0]
+    assert rounded(normal, levels) / normal.var() == pytest.approx(0.009497, rel=0.1)  # J. Max, 1960
+
+
+@pytest.mark.parametrize("largest", [1, 100])
+def test_levels_round_as_well_as_those_of_faiss(largest: float) -> None:
+    values = clustered(5000, DIMENSIONS)
+    values[:, 0] *= largest
+    rotation = faiss.RandomRotationMatrix(DIMENSIONS, DIMENSIONS)
+    rotation.init(0)
+    values = rotation.apply(values)
+    ours = theirs = 0.0
+    for column, levels in zip(values.T, fit_levels(values), strict=True):
+        means = faiss.Kmeans(1, 16, seed=1, max_points_per_centroid=5000)
+        means.train(np.ascontiguousarray(column[:, None]))
+        ours, theirs = ours + rounded(column, levels), theirs + rounded(column, means.centroids[:, 0])
+    assert ours < 1.02 * theirs
+
+
+def test_levels_of_few_values_are_these() -> None:
+    few = np.repeat(np.arange(4, dtype=np.float32), 100)
+    levels = fit_levels(np.column_stack([few, np.full(400, 7, np.float32)]))
+    assert rounded(few, levels[0]) < 1e-6
+    assert (levels[1] == 7).all()
 
 
 def test_the_same_vectors_have_the_same_codes() -> None:

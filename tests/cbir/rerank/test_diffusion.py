@@ -12,8 +12,8 @@ from cbir.gallery import vector_blocks as whitening
 from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import SCALE, Neighbourhood, flow_rows
-from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.query_list import QueryList
 
 
 def vectors(count: int, seed: int = 0) -> np.ndarray:
@@ -337,7 +337,7 @@ def test_vectors_compared_as_they_are_are_read_once(passable: np.ndarray | None,
     for space in (plain, identity):
         whole = Gallery((held,), np.arange(300), (), Neighbourhood(knn.find_neighbours(held, space)))
         listed = replace(rank(query, whole, rows), passable=passable)
-        squared.append(Backend(query, listed, whole).graph_distances()[1])
+        squared.append(QueryList(query, listed, whole).graph_distances()[1])
     np.testing.assert_allclose(squared[0], squared[1], atol=2e-5)
     assert np.isinf(squared[0][5])
     assert np.isfinite(squared[0]).sum() == (299 if passable is None else len(passable))

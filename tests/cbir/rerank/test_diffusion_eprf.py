@@ -6,7 +6,7 @@ from sklearn.svm import SVC
 
 from cbir import rerank
 from cbir.gallery.gallery import Gallery, rank
-from cbir.rerank.backend import draw_negatives
+from cbir.rerank.query_list import draw_negatives
 
 
 @pytest.fixture(scope="module")

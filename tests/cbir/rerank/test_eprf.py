@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 
 from cbir import rerank
 from cbir.gallery.gallery import Gallery, RankingList, rank
-from cbir.rerank import backend
+from cbir.rerank import query_list
 from cbir.rerank.ranked import rerank_top
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.store.base.profile import PROJECTED_EPRF
@@ -94,7 +94,7 @@ def reference(
             evident = likeness[i] ** p["evidence"] * (1 + rho(i))
             updated[i] = similarity[i] + p["lam"] * (evident if p["evidence"] else rho(i))  # equation 3
     positives = order(updated)[: p["P"]]
-    sets = backend.draw_negatives(
+    sets = query_list.draw_negatives(
         query,
         np.float32(updated),
         P=p["P"],

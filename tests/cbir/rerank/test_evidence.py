@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from cbir import rerank
 from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn_graph import COPY
-from cbir.rerank.backend import Backend
+from cbir.rerank.query_list import QueryList
 from cbir.rerank.svm_ensemble import MEASURED, NeighbourLikeness
 
 
 def likeness_of(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
     gallery = Gallery((vectors,), np.arange(len(vectors)))
     ranking = rank(query, gallery)
-    return NeighbourLikeness(Backend(query, ranking, gallery))(ranking.rows)
+    return NeighbourLikeness(QueryList(query, ranking, gallery))(ranking.rows)
 
 
 @given(st.integers(0, 60), st.integers(0, 2**32 - 1), st.booleans())

@@ -10,7 +10,7 @@ from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery, merge_nearest, rank, top_k
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.rerank import backend
+from cbir.rerank import query_list
 from cbir.rerank.diffusion import RelevanceFeedback, SeededDiffusion
 from cbir.rerank.feedback import Feedback, apply_judgements
 
@@ -48,7 +48,7 @@ def reference(
     filled = [i for i in in_order if i not in said][: max(learner.P - len(relevant), 0)]
     others = np.array([i for i in sample if i not in said and i not in filled])
     centre = examples.mean(axis=0, dtype=np.float32)
-    negative_sets = backend.draw_negatives(
+    negative_sets = query_list.draw_negatives(
         centre, similarity[others], P=learner.M, sets=learner.T, lowest=learner.lowest, seed=learner.seed
     )
     total = np.zeros(len(vectors))

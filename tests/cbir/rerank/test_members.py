@@ -1,6 +1,7 @@
 """What every re-ranker must do, whichever it is."""
 
 import dataclasses
+import inspect
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery, rank, top_k
-from cbir.rerank.ranked import rerank_top
+from cbir.rerank.ranked import rerank_top, rerank_vectors
 
 MEMBERS = pytest.mark.parametrize("name", rerank.names())
 # In the graph of diffusion copies of an image are nodes of their own, joined in turn with the nearest of all copies.
@@ -242,3 +243,12 @@ def test_wrong_values_of_the_others(name, wrong):
     (parameter,) = wrong
     with pytest.raises(InvalidInput, match=rf"{parameter} must be a (whole )?number from .* to "):
         rerank.get(name, **wrong)
+
+
+@pytest.mark.parametrize("name", rerank.names())
+def test_parameters_are_named_apart_from_the_arguments_of_cbir_rerank(name):
+    assert not set(rerank.get(name).parameters) & set(inspect.signature(rerank_vectors).parameters)
+
+
+def test_the_docstring_of_cbir_rerank_names_every_method():
+    assert [name for name in rerank.names() if f'"{name}"' not in str(rerank_vectors.__doc__)] == []

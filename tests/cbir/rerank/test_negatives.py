@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbir.gallery.gallery import top_k
-from cbir.rerank.backend import draw_negatives
+from cbir.rerank.query_list import draw_negatives
 
 QUERY = np.arange(5, dtype=np.float32)
 

@@ -6,7 +6,7 @@ from sklearn.svm import SVC
 
 from cbir import rerank
 from cbir.gallery.gallery import Gallery, rank, top_k
-from cbir.rerank import backend
+from cbir.rerank import query_list
 
 
 def clustered(n: int, d: int = 10, seed: int = 0) -> np.ndarray:
@@ -35,7 +35,7 @@ def test_scores_are_sums_of_decisions(n, options, seed):
     gamma = p["gamma"] / 10 if p["gamma"] != "auto" else 15 / np.median(ranking.distances) ** 2
     positives = [query, *(vectors[i] for i in order[: p["P"]])]
     expected = np.zeros(n)
-    draws = backend.draw_negatives(
+    draws = query_list.draw_negatives(
         query, ranking.similarities, P=p["P"] + 1, sets=p["T"], lowest=p["lowest"], seed=p["seed"]
     )
     assert len(draws) == p["T"]

@@ -58,6 +58,7 @@ def lists(name: str, parameters: dict[str, Any]) -> np.ndarray:
 
 @pytest.mark.parametrize(("name", "parameter"), COUNTED)
 def test_another_value_gives_other_scores(name: str, parameter: str) -> None:
+    assert parameter in OTHER, "add another value than its default"
     base = {"local": IMAGES} if parameter == "local" else WITH.get(name, {})
     before, after = lists(name, base), lists(name, {**base, parameter: OTHER[parameter]})
     assert np.array_equal(before, after) == ((name, parameter) in WITHOUT_EFFECT)

@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery, RankingList, merge_nearest, rank, top_k
-from cbir.rerank import backend
+from cbir.rerank import query_list
 from cbir.rerank.diffusion import RelevanceFeedback
 from cbir.rerank.eprf import SHARPNESS
 from cbir.rerank.feedback import Feedback
@@ -97,7 +97,7 @@ def reference(
     sure = np.vstack([distinct, vectors[relevant]]).astype(float)
     sure_weights = [1.0] * len(distinct) + [relevance[i] for i in relevant]
     centre = distinct.mean(axis=0, dtype=np.float32)
-    sets = backend.draw_negatives(
+    sets = query_list.draw_negatives(
         centre, np.float32(updated)[others], P=len(sure) + len(pseudo),
         sets=p["T"] if "T" in p else p["T1"] + p["T2"], lowest=p["lowest"], seed=p["seed"],
     )  # fmt: skip

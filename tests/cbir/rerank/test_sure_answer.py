@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cbir.gallery.gallery import Gallery, rank
-from cbir.rerank.backend import Backend, keep_sure_first, place_sure_first
 from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.query_list import QueryList, keep_sure_first, place_sure_first
 
 
 def clusters(count: int, seed: int) -> np.ndarray:
@@ -45,15 +45,15 @@ def test_the_nearest_is_placed_first_on_any_scale_of_scores() -> None:
     for number, query in enumerate(clusters(30, 1)):
         ranking = rank(query, gallery)
         scores = np.random.default_rng(number).standard_normal(len(held)) * 5.0 + 20.0
-        backend = Backend(query, ranking, gallery)
-        rows, placed = place_sure_first(backend, ranking.rows, scores, 0.85)
+        query_list = QueryList(query, ranking, gallery)
+        rows, placed = place_sure_first(query_list, ranking.rows, scores, 0.85)
         order = slow(ranking.distances, scores, 0.85)
         assert rows[np.argsort(-placed, kind="stable")].tolist() == order
         nearest = int(np.argmin(ranking.distances))
-        refused = place_sure_first(backend, ranking.rows, scores, 0.85, np.array([nearest]))[1]
+        refused = place_sure_first(query_list, ranking.rows, scores, 0.85, np.array([nearest]))[1]
         assert refused.tolist() == scores.tolist()
         kept = np.flatnonzero(np.arange(len(held)) != nearest)
-        rows, placed = place_sure_first(backend, kept, scores[kept], 0.85)
+        rows, placed = place_sure_first(query_list, kept, scores[kept], 0.85)
         if order[0] == nearest:
             assert rows[np.argmax(placed)] == nearest
             assert len(rows) == len(held)
@@ -67,10 +67,10 @@ def test_the_nearest_is_placed_first_from_any_place_and_stays_there() -> None:
     held = clusters(120, 0)
     held[7] = held[0] + np.float32(1e-3)
     gallery = Gallery((held,), np.arange(len(held)))
-    backend = Backend(held[7], rank(held[7], gallery), gallery)
+    query_list = QueryList(held[7], rank(held[7], gallery), gallery)
     for place in (0, 60, 119):
         scores = np.roll(np.linspace(3.0, -3.0, 120), 7 - place)
-        rows, placed = place_sure_first(backend, backend.ranking.rows, scores, 0.85)
+        rows, placed = place_sure_first(query_list, query_list.ranking.rows, scores, 0.85)
         others = rows != 7
         assert np.argmax(placed) == 7
         assert placed[others].tolist() == scores[others].tolist()
@@ -82,8 +82,8 @@ def test_few_images_are_never_sure(count: int) -> None:
     held = clusters(count, 0)
     gallery = Gallery((held,), np.arange(count))
     scores = -np.arange(count, dtype=float)
-    backend = Backend(held[-1], rank(held[-1], gallery), gallery)
-    assert keep_sure_first(backend, scores, 0.9) is scores
+    query_list = QueryList(held[-1], rank(held[-1], gallery), gallery)
+    assert keep_sure_first(query_list, scores, 0.9) is scores
 
 
 def test_a_copy_of_the_query_is_sure_and_five_copies_are_not() -> None:
@@ -92,6 +92,6 @@ def test_a_copy_of_the_query_is_sure_and_five_copies_are_not() -> None:
         images = held.copy()
         images[10 : 10 + copies] = images[10]
         gallery = Gallery((images,), np.arange(50))
-        backend = Backend(images[10], rank(images[10], gallery), gallery)
+        query_list = QueryList(images[10], rank(images[10], gallery), gallery)
         scores = -np.arange(50, dtype=float)
-        assert (int(np.argmax(keep_sure_first(backend, scores, 0.9))) == 10) is kept
+        assert (int(np.argmax(keep_sure_first(query_list, scores, 0.9))) == 10) is kept

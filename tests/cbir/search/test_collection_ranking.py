@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from cbir import rerank, settings
 from cbir.errors import IndexUnavailable, InvalidInput
@@ -13,7 +14,7 @@ from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import build_graph
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
-from cbir.rerank.backend import Backend
+from cbir.rerank.query_list import QueryList
 from cbir.rerank.several_examples import learner_names
 from cbir.search import Answer, Request, Searcher, Stopwatch, candidate_view
 from cbir.search.view_vectors import ViewVectors
@@ -138,6 +139,20 @@ def test_relevance_reaches_images_that_are_no_candidates(collection, ids, method
     assert shared["stored"] > shared["candidates"]
 
 
+def test_one_thread_of_blas_finds_where_relevance_begins(collection, ids, monkeypatch) -> None:
+    threads, joined = list[int](), NumberedGraph.joined
+
+    def note(self: NumberedGraph, *given: Any) -> np.ndarray:
+        pools = [pool for pool in threadpool_info() if pool.get("threading_layer") == "pthreads"]  # of numpy
+        threads.extend(pool["num_threads"] for pool in pools)
+        return joined(self, *given)
+
+    monkeypatch.setattr(NumberedGraph, "joined", note)
+    with threadpool_limits(3, "blas"):
+        ask(searcher_of(collection, 30), ids, 7, rerank="diffusion")
+    assert set(threads) == {1}
+
+
 def test_images_that_relevance_reaches_obey_the_request(collection, ids) -> None:
     searcher = searcher_of(collection, 20)
     answer = ask(searcher, ids, 0, k=20, rerank="diffusion", where=["label=b"], exclude_patient="p2")
@@ -207,12 +222,12 @@ def test_negatives_and_kernel_width_come_from_the_sample() -> None:
     gallery, query = Gallery((vectors,), np.arange(100)), vectors[0] * 0
     sample = np.arange(0, 100, 5)
     ranking = replace(rank(query, gallery), sample=sample)
-    backend = Backend(query, ranking, gallery)
+    query_list = QueryList(query, ranking, gallery)
     scores = ranking.similarities
-    negatives = backend.draw_negatives(scores, P=3, sets=20, lowest=0.5, seed=0)
+    negatives = query_list.draw_negatives(scores, P=3, sets=20, lowest=0.5, seed=0)
     last = sample[np.argsort(scores[sample])[: len(sample) // 2]]
     assert set(negatives.ravel().tolist()) == set(last.tolist())
-    assert set(backend.sample_rows(50).tolist()) == set(sample.tolist())
+    assert set(query_list.sample_rows(50).tolist()) == set(sample.tolist())
 
 
 def test_a_judged_image_beyond_the_candidates_is_a_hit_unless_it_is_filtered_out(collection, ids) -> None:
@@ -271,7 +286,7 @@ def test_while_the_index_is_down_all_images_are_compared_and_the_answer_says_so(
 def test_more_images_than_can_be_ranked_are_not_and_the_answer_says_so(
     collection, ids, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidate_view, "MOST", 30)
+    monkeypatch.setattr(candidate_view, "AS_A_WHOLE", 30)
     searcher, said = searcher_of(collection, 10), "ranks 30 at most"
     for given in ({"k": 60}, {"k": 60, "group_by": "patient", "group_size": 10}):
         answer = ask(searcher, ids, 0, rerank="none", **given)

@@ -32,8 +32,8 @@ def found(searcher: Searcher, image_id: str, **given) -> list[str]:
 def test_the_first_answers_are_those_from_all_images(collection: Collection, method: str) -> None:
     ids = [record.image_id for _, record in collection.iterate()]
     searcher, whole = Searcher(collection, SETTINGS), Searcher(collection, settings.load(device="cpu"))
-    assert searcher.index is not None
-    searcher.index.follower.follow()
+    assert searcher.vector_index is not None
+    searcher.vector_index.follower.follow()
     collection.view = None  # type: ignore[assignment,method-assign]  # no search may load all vectors
     answers = [found(searcher, each, k=10, rerank=method) for each in ids[:10]]
     del collection.view
@@ -46,8 +46,8 @@ def test_the_first_answers_are_those_from_all_images(collection: Collection, met
 def test_images_added_and_deleted_since_count_at_once(collection: Collection) -> None:
     ids = [record.image_id for _, record in collection.iterate()]
     searcher = Searcher(collection, SETTINGS)
-    assert searcher.index is not None
-    searcher.index.follower.follow()
+    assert searcher.vector_index is not None
+    searcher.vector_index.follower.follow()
     first = found(searcher, ids[0], k=3, rerank="none")
     record, _ = entry(900, labels={"label": "new"})
     with collection.writer() as writer:

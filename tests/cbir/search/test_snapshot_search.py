@@ -14,7 +14,7 @@ from cbir.api.main import app
 from cbir.errors import CollectionBusy, DeviceFailed, InvalidInput, QueryCancelled
 from cbir.gallery import flat_index
 from cbir.gallery.flat_index import GpuFlatIndex
-from cbir.search import Request, Searcher, Stopwatch, view_vectors
+from cbir.search import Request, Searcher, Stopwatch, snapshot_search
 from cbir.store import Collection
 from cbir.system import device, device_failure
 from cbir.system.device import choose_device
@@ -39,9 +39,9 @@ def _sound_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU, or the processor under its name."""
-    monkeypatch.setattr(view_vectors, "resolve_device", lambda name: "cpu" if name == "cpu" else "cuda")
-    monkeypatch.setattr(view_vectors, "faiss_gpu_problem", lambda: None)
-    monkeypatch.setattr(view_vectors, "LEAST", 1)
+    monkeypatch.setattr(snapshot_search, "resolve_device", lambda name: "cpu" if name == "cpu" else "cuda")
+    monkeypatch.setattr(snapshot_search, "faiss_gpu_problem", lambda: None)
+    monkeypatch.setattr(snapshot_search, "AS_A_WHOLE", 1)
     monkeypatch.setattr(flat_index, "create_gpu_index", ImaginedIndex)
     yield
     while device._device_locks:
@@ -50,7 +50,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def searcher_on(collection: Collection, device: str) -> Searcher:
     searcher = Searcher(collection, settings.load(device="cpu", **FEW))
-    searcher.vectors.of_view._search = view_vectors.SnapshotSearch(collection.folder, device)  # type: ignore[arg-type]
+    searcher.vectors.of_view._search = snapshot_search.SnapshotSearch(collection.folder, device)  # type: ignore[arg-type]
     searcher.vectors.whole_up_to = 0
     return searcher
 
@@ -131,14 +131,14 @@ def test_one_failure_ends_the_gpu_for_all_collections(collection, gpu, monkeypat
 
 
 def test_a_gpu_that_fails_in_another_thread_is_not_waited_for(collection, gpu, monkeypatch) -> None:
-    searcher, suits = searcher_on(collection, "auto"), view_vectors.SnapshotSearch._suits_gpu
+    searcher, suits = searcher_on(collection, "auto"), snapshot_search.SnapshotSearch._suits_gpu
 
     def meanwhile(self, *arguments):
         device_failure.give_up_gpu("it failed")
         self._gpu = None
         return suits(self, *arguments)
 
-    monkeypatch.setattr(view_vectors.SnapshotSearch, "_suits_gpu", meanwhile)
+    monkeypatch.setattr(snapshot_search.SnapshotSearch, "_suits_gpu", meanwhile)
     found = searcher.by_id(asked_for(collection), Request(k=15, rerank="none"), Stopwatch())
     assert len(found.results) == 15
 
@@ -158,9 +158,9 @@ def test_a_narrow_filter_and_a_small_collection_are_searched_by_the_processor(
     monkeypatch.setattr(GpuFlatIndex, "nearest", failing("host"))
     patients = collection.patient_keys()
     assert isinstance(patients, dict)
-    monkeypatch.setattr(view_vectors, "NARROW", 0.9)
+    monkeypatch.setattr(snapshot_search, "NARROW", 0.9)
     answer(collection, "cuda", where=["side=right"])
-    monkeypatch.setattr(view_vectors, "LEAST", 1000)
+    monkeypatch.setattr(snapshot_search, "AS_A_WHOLE", 1000)
     answer(collection, "cuda")
     assert device_failure.failure_count() == 0
 
@@ -223,11 +223,11 @@ def test_a_child_does_not_use_what_its_parent_has_on_a_gpu(collection, gpu, monk
 
 
 def test_a_faiss_without_a_gpu_is_told_once_at_the_start(collection, monkeypatch, caplog) -> None:
-    monkeypatch.setattr(view_vectors, "resolve_device", lambda _: "cuda")
-    monkeypatch.setattr(view_vectors, "faiss_gpu_problem", lambda: "searches on a GPU need faiss-gpu")
+    monkeypatch.setattr(snapshot_search, "resolve_device", lambda _: "cuda")
+    monkeypatch.setattr(snapshot_search, "faiss_gpu_problem", lambda: "searches on a GPU need faiss-gpu")
     with pytest.raises(InvalidInput, match="device=cuda: searches on a GPU need faiss-gpu"):
-        view_vectors.SnapshotSearch(collection.folder, "cuda")
-    assert view_vectors.SnapshotSearch(collection.folder, "auto").device == "cpu"
+        snapshot_search.SnapshotSearch(collection.folder, "cuda")
+    assert snapshot_search.SnapshotSearch(collection.folder, "auto").device == "cpu"
     assert caplog.messages == [
         "the GPU describes images, and the CPU searches: searches on a GPU need faiss-gpu"
     ]

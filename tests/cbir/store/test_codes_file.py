@@ -1,5 +1,6 @@
 """Codes of vectors beside a snapshot: written for large ones, renewed with them, and searched first."""
 
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from cbir.gallery import code_index
 from cbir.gallery.code_index import CodeIndex, build_codes
 from cbir.gallery.flat_index import FlatIndex
 from cbir.search import Request, Searcher
+from cbir.search.view_vectors import EVERYTHING, ViewVectors
 from cbir.store import Collection
+from cbir.store.index.port import IndexScope
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.filter_conditions import parse_filter
 from cbir.store.snapshot.snapshot import (
@@ -42,7 +45,7 @@ def snapshot_of(vectors: np.ndarray) -> Snapshot:
 def test_file_is_read_as_it_was_written_and_others_are_refused(tmp_path: Path) -> None:
     vectors = clustered(20_000)
     snapshot, codes = snapshot_of(vectors), build_codes(vectors)
-    index = CodeIndex(snapshot.index.index, vectors, codes)
+    index = CodeIndex(snapshot.flat_index.flat, vectors, codes)
     path = tmp_path / "1.codes"
     checksum = write_codes(path, codes)
     back = read_codes(path, checksum, snapshot)
@@ -64,6 +67,20 @@ def test_file_is_read_as_it_was_written_and_others_are_refused(tmp_path: Path) -
     path.unlink()
     with pytest.raises(CollectionDamaged, match="cannot be read"):
         read_codes(path, checksum, snapshot)
+
+
+def test_no_second_copy_of_the_file_stays_in_memory(tmp_path: Path) -> None:
+    vectors = clustered(20_000)
+    path, snapshot = tmp_path / "1.codes", snapshot_of(vectors)
+    checksum = write_codes(path, build_codes(vectors))
+    tracemalloc.start()
+    try:
+        index = read_codes(path, checksum, snapshot)
+        kept, _ = tracemalloc.get_traced_memory()  # by Python; FAISS has the codes
+    finally:
+        tracemalloc.stop()
+    assert len(index) == len(vectors)
+    assert kept < path.stat().st_size / 2
 
 
 @pytest.fixture(autouse=True)
@@ -139,9 +156,29 @@ def test_additions_and_deletions_are_seen(filled: Collection, entries: Entries) 
     with filled.writer() as writer:
         writer.compact()
     view = filled.view()
-    assert view.gallery.index is not None
-    assert len(view.gallery.index) == len(view) == 203
+    assert view.gallery.flat_index is not None
+    assert len(view.gallery.flat_index) == len(view) == 203
     assert search(filled, 202)[0][0] == 202
+
+
+@pytest.mark.parametrize("share", [0.0, 9.0], ids=["two looks", "one look"])
+def test_around_a_filter_is_what_a_search_without_it_finds(
+    filled: Collection, entries: Entries, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    for name, value in {"BESIDE": 1, "LEAST": 50, "FEWEST": 5, "ONE_LOOK": share}.items():
+        monkeypatch.setattr(code_index, name, value)
+    with filled.writer() as writer:
+        writer.add(entries(200, 204, ward="A"))
+        writer.delete([filled.records([3])[3].image_id])
+    vectors = ViewVectors(filled).for_search()
+    scope = IndexScope(where=tuple(filled.conditions(["ward=A"])))
+    queries = vectors.view.gallery.vectors(np.array([10, 150, 202]))
+    found, around = vectors.nearest_around(queries, 7, scope, 5)
+    for each, alone in zip(found, vectors.nearest(queries, 7, scope), strict=True):
+        assert each.numbers.tolist() == alone.numbers.tolist()
+    wide = [each.numbers for each in vectors.nearest(queries, 5, EVERYTHING)]
+    assert around.tolist() == np.unique(wide).tolist()
+    assert 3 not in around
 
 
 def test_filters_and_rights_leave_the_others_out(filled: Collection) -> None:
@@ -181,10 +218,10 @@ def test_erasing_leaves_no_older_file(collection: Collection, entries: Entries, 
     back_up_collection(collection, tmp_path / "backup", log=True)
     restore_backup(tmp_path / "backup", tmp_path / "restored")
     with Collection(tmp_path / "restored") as restored:
-        assert len(restored.view().gallery.index or ()) == 120
+        assert len(restored.view().gallery.flat_index or ()) == 120
     with collection.writer() as writer:
         writer.erase_patient(["p1"])
-    assert len(collection.view().gallery.index or ()) == 60
+    assert len(collection.view().gallery.flat_index or ()) == 60
     assert codes_files(collection)
     assert not before & {path.name for path in codes_files(collection)}
     with collection.writer() as writer:

@@ -1,5 +1,6 @@
 """What a collection remembers of its changes, of files sent to it and of answers given."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -104,6 +105,19 @@ def test_replies_are_kept_for_a_day(collection, monkeypatch):
         assert add_transaction.find_reply(connection, "other") is None
         monkeypatch.setattr(add_transaction, "LIFETIME_SECONDS", -1)
         assert add_transaction.find_reply(connection, "key") is None
+
+
+def test_the_newest_replies_are_kept(collection, monkeypatch):
+    monkeypatch.setattr(add_transaction, "MOST_REPLIES", 10)
+    reply = add_transaction.StoredReply("asked", 201, "{}")
+    now = time.time()
+    for number in range(12):
+        with monkeypatch.context() as later, collection._engine.begin() as connection:
+            later.setattr(time, "time", lambda at=now + number: at)
+            add_transaction.store_reply(connection, f"key {number:02}", reply)
+        with collection._engine.begin() as connection:
+            kept = [n for n in range(12) if add_transaction.find_reply(connection, f"key {n:02}")]
+        assert kept == list(range({10: 1, 11: 2}.get(number, 0), number + 1))
 
 
 def test_erasing_deletes_the_replies_that_name_the_patients_images(collection, entries):

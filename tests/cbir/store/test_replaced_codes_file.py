@@ -74,8 +74,8 @@ def test_a_file_that_goes_while_a_view_is_opened_is_followed(
         view = reader.view()
         assert reader.snapshot_problem is None
         assert len(view) == 200
-        assert isinstance(view.gallery.index, CodeIndex)
-        assert len(view.gallery.index) == 200
+        assert isinstance(view.gallery.flat_index, CodeIndex)
+        assert len(view.gallery.flat_index) == 200
 
 
 def test_a_file_that_goes_while_it_is_verified_is_no_damage(
@@ -102,7 +102,7 @@ def test_files_on_a_disk_that_fails_are_told_and_written_again(filled: Collectio
         problems = verify_collection(reader)
         assert [problem.split()[1] for problem in problems] == ["neighbours", "codes"]
         assert all("`cbir collection compact` writes it again" in problem for problem in problems)
-        assert reader.view().gallery.index is not None
+        assert reader.view().gallery.flat_index is not None
         assert reader.snapshot_problem is not None
         with reader.writer() as writer:
             writer.compact()
@@ -132,7 +132,7 @@ def search_for_ever(folder: Path, pipe: Connection) -> None:
         searches = 0
         while told is not None:
             vectors = behind.for_search()
-            view, index = vectors.view, vectors.view.gallery.index
+            view, index = vectors.view, vectors.view.gallery.flat_index
             query = view.statistics.normalise(random.normal(5.0, 2.0, 6).astype(np.float32))
             answer = vectors.nearest(query[None], K, EVERYTHING)[0].numbers
             rows = np.arange(len(view.gallery)) if view.rows is None else view.rows

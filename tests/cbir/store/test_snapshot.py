@@ -54,7 +54,7 @@ def test_vectors_keep_their_file_mapped(tmp_path):
     path = tmp_path / "1.index"
     info = write(path, np.ones((3, 7), np.float32), np.arange(3))
     opened = snapshot.open_snapshot(path, info, 7)
-    mapped = weakref.ref(opened.index.index.referenced_objects[1])
+    mapped = weakref.ref(opened.flat_index.flat.referenced_objects[1])
     vectors = opened.vectors[1:]
     del opened
     assert mapped() is not None  # else reading them would end the process

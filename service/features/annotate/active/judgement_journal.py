@@ -18,6 +18,7 @@ from cbir.system.files import BINARY, OWNER_FILE, os_errors, private_folder, syn
 HEADER = b'{"kind": "cbir judgements", "version": 1}\n'
 MAX_SECONDS = 86_400.0  # per judgement
 MAX_LINE = 4096  # bytes; typical lines have 300
+MAX_ENTRIES = 50_000  # of a study, undone ones included; all are in memory
 
 Name = Annotated[str, Field(min_length=8, max_length=64, pattern=r"^[0-9A-Za-z-]+$")]
 Who = Annotated[str, Field(min_length=1, max_length=100)]
@@ -129,8 +130,8 @@ class Journal:
     def add(self, entry: Entry) -> bool:
         """Append an entry durably; return False if it is already there, as after a retry.
 
-        Raises InvalidInput if its name belongs to another entry, both images are the same, or an undo refers to no
-        judgement of that person; StorageFull on a full disk.
+        Raises InvalidInput if its name belongs to another entry, both images are the same, an undo refers to no
+        judgement of that person, or the journal has as many entries as it may; StorageFull on a full disk.
         """
         with self._writing:
             if earlier := self._by_name.get(entry.name):
@@ -146,6 +147,10 @@ class Journal:
         return True
 
     def _check(self, entry: Entry) -> None:
+        if len(self.entries) >= MAX_ENTRIES:
+            raise InvalidInput(
+                f"a study has at most {MAX_ENTRIES} answers, undone ones included; go on in a new one"
+            )
         if isinstance(entry, Undo):
             undone = self._by_name.get(entry.undoes)
             if undone is None or isinstance(undone, Undo) or undone.who != entry.who:

@@ -75,6 +75,7 @@ class VisibleCase:
             rounds=self.content.rounds,
             marks=self.content.marks,
             method=self.content.method,
+            outlier=self.content.outlier,
             answers=hits,
             missing=self.missing,
         )

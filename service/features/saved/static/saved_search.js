@@ -32,6 +32,7 @@ export function toContent({ query, params, answer, rounds, marks }) {
     rounds: rounds.slice(-MAX_ROUNDS).map(judgements),
     marks: judgements(marks),
     method: answer.rerank.method,
+    ...(answer.query?.outlier && { outlier: true }),
     answers: answer.results
       .slice(0, MAX_ANSWERS)
       .map(({ rank, image_id, score, distance }) => ({ rank, image_id, score, distance })),
@@ -88,7 +89,7 @@ function content() {
   const { answer, fields, query, rounds, marks, settings } = state;
   const results = shownHits({ ...state, members: new Map() });
   const params = { ...fields, parameters: fields.parameters ?? {} };
-  return toContent({ query, params, answer: { rerank: settings.view === "before" ? { method: "none" } : answer.rerank, results }, rounds, marks: asText(marks) });
+  return toContent({ query, params, answer: { query: answer.query, rerank: settings.view === "before" ? { method: "none" } : answer.rerank, results }, rounds, marks: asText(marks) });
 }
 
 async function save(asked) {

@@ -106,8 +106,8 @@ def test_an_index_finds_a_group_too(folder: Path, tmp_path: Path) -> None:
     own = draw(tmp_path / "collection")
     with cbir.open(own, index="hnsw", indexed_candidates=60, device="cpu") as db:
         searcher = db._searcher
-        assert searcher.index is not None
-        searcher.index.follower.follow()
+        assert searcher.vector_index is not None
+        searcher.vector_index.follower.follow()
         view = db.collection.view
         db.collection.view = None  # type: ignore[assignment,method-assign]  # no round may load all vectors
         cost, found, _ = judge_group(db, "rare", 10)

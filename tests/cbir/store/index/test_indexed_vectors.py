@@ -30,7 +30,7 @@ SCOPES = [
 @pytest.fixture(autouse=True)
 def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let filters reach the index, and left-out images too."""
-    monkeypatch.setattr(scope_numbers, "FEW", 40)
+    monkeypatch.setattr(scope_numbers, "AS_A_WHOLE", 40)
     monkeypatch.setattr(scope_numbers, "LEFT_OUT", 30)
     monkeypatch.setattr(indexed_vectors, "READ", 10)
 
@@ -176,7 +176,7 @@ def test_more_relabelled_images_than_are_compared_one_by_one(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ):
     followed.filled(150)
-    monkeypatch.setattr(current_index, "MOST_CHANGED", 5)
+    monkeypatch.setattr(current_index, "AS_A_WHOLE", 5)
     with followed.collection.writer() as writer:
         writer.label_images("part", dict.fromkeys(followed.ids()[:50], "hand"))
     knees = IndexScope(where=parse_filters(["part=knee"]))

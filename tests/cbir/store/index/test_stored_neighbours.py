@@ -304,8 +304,8 @@ def test_answers_say_that_relevance_flows_among_candidates_alone(tmp_path: Path)
             writer.add([entry(n) for n in range(150)])
             writer.finish()
         searcher = Searcher(collection, loaded)
-        assert searcher.index is not None
-        searcher.index.follower.follow()
+        assert searcher.vector_index is not None
+        searcher.vector_index.follower.follow()
         image_id = next(iter(collection.iterate()))[1].image_id
 
         def notes(method: str) -> str:
@@ -313,5 +313,5 @@ def test_answers_say_that_relevance_flows_among_candidates_alone(tmp_path: Path)
 
         assert "is not built yet" in notes("diffusion")
         assert "is not built yet" not in notes("eprf")
-        searcher.index.neighbours.update()
+        searcher.vector_index.neighbours.update()
         assert "is not built yet" not in notes("diffusion")

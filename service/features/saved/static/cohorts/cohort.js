@@ -22,9 +22,8 @@ const MOST = 200; // points
 
 /** Numbers found after each judgement of a text such as "1101", from 0. */
 export function foundAfter(history) {
-  const counts = [0];
-  for (const each of history) counts.push(counts.at(-1) + Number(each));
-  return counts;
+  let found = 0;
+  return [0, ...Array.from(history, (each) => (found += Number(each)))];
 }
 
 /** The points of a polyline: counts in a box of width and height, with a margin of `inset`. */

@@ -115,6 +115,18 @@ def test_what_does_not_fit_is_refused_and_leaves_no_trace(path: Path) -> None:
             PairJudgement.model_validate(judgement(1).model_dump() | {field: value})
 
 
+def test_entries_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.features.annotate.active.judgement_journal.MAX_ENTRIES", 2)
+    with closing(Journal(path)) as journal:
+        assert journal.add(judgement(1))
+        assert journal.add(undo(1, 1))
+        for entry in (judgement(2), undo(2, 1)):
+            with pytest.raises(InvalidInput, match="at most 2 answers"):
+                journal.add(entry)
+        assert not journal.add(judgement(1)), "a retry of what is there"
+    assert len(read_journal(path)) == 2
+
+
 def test_standing_judgements() -> None:
     entries = [
         judgement(1),

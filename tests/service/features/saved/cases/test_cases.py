@@ -71,12 +71,12 @@ def titles(client: FlaskClient, address: str = "/v1/cases") -> list[str]:
 
 
 def test_a_saved_case_comes_back_as_it_was(client: FlaskClient, ids: list[str]) -> None:
-    sent = new_case(ids, note="First.\n\nSecond.")
+    sent = new_case(ids, note="First.\n\nSecond.", outlier=True)
     saved = save(client, sent)
     read = client.get(f"/v1/cases/{saved['id']}").json
     assert read == saved
     assert read["search"].items() >= sent["search"].items()
-    for name in ("title", "note", "rounds", "marks", "method"):
+    for name in ("title", "note", "rounds", "marks", "method", "outlier"):
         assert read[name] == sent[name]
     assert [
         {key: hit[key] for key in ("rank", "image_id", "score", "distance")} for hit in read["answers"]
@@ -416,7 +416,11 @@ def test_the_client_saves_finds_and_exports_cases(app: Flask, pictures: list[Pat
         assert saved.search.where == ["label=even"]
         assert saved.marks == saved.rounds[0]
         assert service.case_picture(saved.id).startswith(b"\x89PNG")
-        by_id = service.save_case("By id", service.search(ids[0], k=2), query=ids[0])
+        assert not saved.outlier
+        strange = service.search(ids[0], k=2)
+        strange.query.outlier = True
+        by_id = service.save_case("By id", strange, query=ids[0])
+        assert service.case(by_id.id).outlier
         assert [case.title for case in service.cases(limit=1)] == ["By id", "Upload"]
         assert [case.id for case in service.cases("note")] == [saved.id]
         assert service.change_case(by_id.id, shared=True) == service.case(by_id.id)

@@ -1,4 +1,4 @@
-"""Interface of a collection's vectors for searches, and the values that are fitted to the whole collection."""
+"""Values that are fitted to the whole collection, for searches in a part of it."""
 
 from dataclasses import dataclass
 from threading import Lock
@@ -21,7 +21,7 @@ SCALED = 1000  # images whose nearest other is asked from the index, in one batc
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
+class FittedValues:
     """Values that are fitted to a whole collection, of one generation.
 
     parts: start and stop of each part of the descriptor. projected: vectors are compared as they are. space: for
@@ -35,10 +35,10 @@ class Scale:
     space: Space
 
 
-def scale_of(view: View) -> Scale:
+def fitted_values(view: View) -> FittedValues:
     """Return what is fitted to the whole collection, of which `view` is the view."""
     gallery = view.gallery
-    return Scale(view.generation, view.statistics, gallery.parts, gallery.projected, gallery.space)
+    return FittedValues(view.generation, view.statistics, gallery.parts, gallery.projected, gallery.space)
 
 
 # Normalised vectors of a collection by image number, as they are now; behind an index, calls may raise
@@ -46,8 +46,8 @@ def scale_of(view: View) -> Scale:
 Vectors = ViewVectors | IndexedVectors
 
 
-class SampledScale:
-    """Scale of a collection behind a vector index, and distances between neighbours.
+class SampledValues:
+    """Values that are fitted to a sample of a collection behind a vector index, and distances between neighbours.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ class SampledScale:
         Vectors of the collection.
     profile : Profile
         Profile of the collection.
-    previous : SampledScale, optional
+    previous : SampledValues, optional
         Of an earlier generation; what is fitted to the same sample is taken from it.
     """
 
-    def __init__(self, vectors: Vectors, profile: Profile, previous: "SampledScale | None" = None) -> None:
+    def __init__(self, vectors: Vectors, profile: Profile, previous: "SampledValues | None" = None) -> None:
         self._vectors, self._lock = vectors, Lock()
-        self.fitted: Scale
+        self.fitted: FittedValues
         statistics = vectors.statistics
         parts = normalisation.part_bounds(profile, statistics)
         self._sampled, sample = vectors.sample(vector_blocks.SAMPLE, IndexScope())
@@ -73,7 +73,7 @@ class SampledScale:
             space = plain_space(statistics.dimensions)
         else:
             space = fit_space(sample, parts)
-        self.fitted = Scale(vectors.generation(), statistics, parts, profile.is_projected, space)
+        self.fitted = FittedValues(vectors.generation(), statistics, parts, profile.is_projected, space)
 
     def is_of(self, generation: int, statistics: Statistics) -> bool:
         """Return whether it is fitted to a generation of the collection, with these statistics."""

@@ -100,7 +100,7 @@ def pairwise_squared_distances(images: Floats, query: Floats) -> Floats:
     return squared.astype(np.float32)
 
 
-class Backend:
+class QueryList:
     """Ranking list (m rows) of a query, and the vectors and the k-NN graph of its gallery.
 
     Parameters
@@ -148,7 +148,7 @@ class Backend:
         scores : (m,) floating
             Scores of all rows.
         P, sets, lowest, seed
-            As in `cbir.rerank.backend.draw_negatives`.
+            As in `cbir.rerank.query_list.draw_negatives`.
 
         Returns
         -------
@@ -226,12 +226,12 @@ class Backend:
         return is_among(rows, self.ranking.rows)
 
 
-def keep_sure_first(backend: Backend, scores: Scores, sure: float) -> Scores:
+def keep_sure_first(query_list: QueryList, scores: Scores, sure: float) -> Scores:
     """Put the nearest image first if the fifth is at least 1 / `sure` times as far from the query.
 
     Parameters
     ----------
-    backend : Backend
+    query_list : QueryList
         Ranking list of the query.
     scores : (m,) floating
         Scores of its rows after re-ranking, at most 0.
@@ -243,22 +243,22 @@ def keep_sure_first(backend: Backend, scores: Scores, sure: float) -> Scores:
     (m,) floating
         The scores in the same order but for the nearest image.
     """
-    row = sure_row(backend, sure)
+    row = sure_row(query_list, sure)
     if row is None:
         return scores
     kept = scores - STEP
-    kept[np.searchsorted(backend.ranking.rows, row)] = 0.0
+    kept[np.searchsorted(query_list.ranking.rows, row)] = 0.0
     return kept
 
 
 def place_sure_first(
-    backend: Backend, rows: Rows, scores: Scores, sure: float, refused: Rows | None = None
+    query_list: QueryList, rows: Rows, scores: Scores, sure: float, refused: Rows | None = None
 ) -> tuple[Rows, Scores]:
     """Put the nearest image first where `keep_sure_first` does, for scores of any scale.
 
     Parameters
     ----------
-    backend, sure
+    query_list, sure
         As for `keep_sure_first`.
     rows : (r,) int64
         Gallery rows, ascending. If they lack the nearest image, it joins them.
@@ -274,7 +274,7 @@ def place_sure_first(
     scores : (r,) or (r + 1,) floating
         Their scores, of which that of the nearest image alone may differ.
     """
-    row = sure_row(backend, sure)
+    row = sure_row(query_list, sure)
     if row is None or not len(rows) or rows[np.argmax(scores)] == row:
         return rows, scores
     if refused is not None and row in refused:
@@ -288,11 +288,11 @@ def place_sure_first(
     return rows, scores
 
 
-def sure_row(backend: Backend, sure: float) -> int | None:
+def sure_row(query_list: QueryList, sure: float) -> int | None:
     """Return the gallery row of the nearest image if the fifth is at least 1 / `sure` times as far, else None."""
-    if sure <= 0.0 or len(backend) < SCALE:
+    if sure <= 0.0 or len(query_list) < SCALE:
         return None
-    ranking = backend.ranking
+    ranking = query_list.ranking
     nearest = int(np.argmin(ranking.distances))
     if np.count_nonzero(ranking.distances * sure <= ranking.distances[nearest]) >= SCALE:
         return None
