@@ -66,6 +66,7 @@ MARKED = {
 }
 FEATURES = "features"  # mark of tests that need those of this distribution
 OF_FEATURES = (  # folders and files with this mark
+    "cbir/api/test_command_tree.py",
     "docs",
     "e2e/features",
     "service/features",

@@ -75,8 +75,8 @@ class CodeIndex(FlatIndex):
         query, count, allowed, around, visible: as there.
         """
         total = len(self) if visible is None else len(visible)
-        share = 1.0 if allowed is None else len(allowed) / total
-        fetched = LEAST + max(FETCHED * around, int(FETCHED_INSIDE * count / max(share, 1e-9)))
+        times = 1.0 if allowed is None else total / max(len(allowed), 1)  # as many rows are visible as are allowed
+        fetched = LEAST + max(FETCHED * around, int(FETCHED_INSIDE * count * times))
         if fetched > ONE_LOOK * total:
             return super().nearest_both(query, count, allowed, around, visible)
         estimates, rows = self._fetch(query, fetched, select_rows(visible, len(self)))

@@ -193,9 +193,9 @@ def _report_unchained(report: ChainReport, line: LogLine, before_chain: bool) ->
 
 
 def _is_cut_short(content: bytes) -> bool:
-    """Return whether a line is the beginning of one that the service writes; a power cut may leave zeros."""
+    """Return whether a line is the beginning of one of the service's, or what a power cut left behind zeros."""
     text = content.strip(b"\0\n")
-    if not text.startswith(LINE_START[: len(text)]):
+    if not content.startswith(b"\0") and not text.startswith(LINE_START[: len(text)]):
         return False
     try:
         json.loads(text)

@@ -108,7 +108,8 @@ def post_images() -> Response:
     Send files in the form field `image`, one field per file, or a single file as the body. Every frame becomes an
     image. 200: nothing is new, the collection has the same pictures; 202: all new images are
     in quarantine (setting `intake`); 409: the pictures were deleted earlier. With an
-    `Idempotency-Key` a repeated request gets the first response again for 24 hours and is not executed twice.
+    `Idempotency-Key` a repeated request gets the first response again for 24 hours and is not executed twice, as long
+    as it is among the last 45,000.
     """
     state = current_state()
     with state.concurrency.admit():

@@ -19,7 +19,7 @@ ETAG = '"5a9fea906a53942935232b73"'
 HEADERS = {
     "Idempotency-Key": {
         "description": "1 to 255 printable characters; a request that repeats them within 24 hours is not executed "
-        "again, and gets the first response.",
+        "again, and gets the first response, as long as it is among the last 45,000.",
         "example": "batch-7",
     },
     "If-Match": {

@@ -236,7 +236,7 @@ def test_a_text_between_lines_is_none_that_a_full_disk_cut_short(path: Path, ins
     assert "audit.jsonl:5: a line that is not part of the chain" in verify(path).faults
 
 
-@pytest.mark.parametrize("cut", ["{", '{"time": "20', "\0\0\0", '{"time": "2026"\0\0'])
+@pytest.mark.parametrize("cut", ["{", '{"time": "20', "\0\0\0", '{"time": "2026"\0\0', '\0\0, "hash": "1"}'])
 def test_what_a_full_disk_or_a_power_cut_leaves_of_a_line_is_noted(path: Path, cut: str) -> None:
     with path.open("a") as file:
         file.write(cut)

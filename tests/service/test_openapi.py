@@ -85,6 +85,7 @@ OTHERWISE = {
         "rounds",
         "marks",
         "method",
+        "outlier",
         "answers",
     },  # `query`, `answer`, `judged`
     "grade": {"image_id", "image"},  # `query`

@@ -140,12 +140,7 @@ class IndexedVectors:
         queries, k, scope: as of `nearest`. around: number of images of any scope for each query.
         """
         wide = self.nearest(queries, around, EVERYTHING)
-        numbers = union(*(each.numbers for each in wide))
-        inside = self.within(numbers, scope)
-        neighbours = [each.among(inside, k) for each in wide]
-        if any(len(each.numbers) < k for each in neighbours):
-            neighbours = self.nearest(queries, k, scope)
-        return neighbours, numbers
+        return self.nearest(queries, k, scope), union(*(each.numbers for each in wide))
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return the numbers of those images that exist, ascending, and their vectors (n, d)."""

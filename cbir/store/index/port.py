@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.vector_blocks import Floats, is_among
+from cbir.gallery.vector_blocks import Floats
 from cbir.store.records.filter_conditions import Condition, DicomScope, PatientScope
 
 Numbers = NDArray[np.int64]
@@ -64,12 +64,6 @@ class Neighbours(NamedTuple):
     numbers: Numbers
     distances: Floats
     vectors: Floats | None = None
-
-    def among(self, numbers: Numbers, most: int) -> "Neighbours":
-        """Return the nearest of those whose numbers are in ascending `numbers`, `most` at most."""
-        kept = np.flatnonzero(is_among(self.numbers, numbers))[:most]
-        vectors = None if self.vectors is None else self.vectors[kept]
-        return Neighbours(self.numbers[kept], self.distances[kept], vectors)
 
 
 class VectorIndex(Protocol):

@@ -45,7 +45,7 @@ def find_reply(connection: Connection, key: str) -> StoredReply | None:
 
 
 def store_reply(connection: Connection, key: str, reply: StoredReply) -> None:
-    """Store a reply and delete those older than a day, and the oldest beyond `MOST_REPLIES`.
+    """Store a reply and delete those older than a day, and the oldest tenth of `MOST_REPLIES`.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ import pytest
 from cbir.gallery import code_index
 from cbir.gallery.code_index import CodeIndex, build_codes, fit_levels
 from cbir.gallery.flat_index import FEW, FlatIndex
+from cbir.gallery.vector_blocks import Rows
 from tests.cbir.gallery.test_knn import clustered
 
 COUNT = 30_000
@@ -85,6 +86,13 @@ def test_both_the_allowed_and_all_that_are_visible_are_found(
             assert (np.diff(rows) > 0).all()
             assert of is None or np.isin(rows, of).all()
             assert nearest(VECTORS, query, of, count) <= set(rows.tolist())
+
+
+@pytest.mark.parametrize("visible", [np.arange(0), np.arange(COUNT)])
+def test_nothing_is_found_where_nothing_is_visible_or_allowed(index: CodeIndex, visible: Rows) -> None:
+    inside, around = index.nearest_both(QUERIES[0], 5, np.arange(0), 3, visible)
+    assert inside.tolist() == []
+    assert len(around) >= min(3, len(visible))
 
 
 def test_one_look_finds_both_where_a_filter_is_wide(

@@ -115,7 +115,7 @@ def search(collection: Collection, number: int = 3, **request: Any) -> tuple[lis
     """Search with the vector of an image number; returns numbers of the hits, the scope and the index."""
     image_id = collection.records([number])[number].image_id
     ranked = Searcher(collection, FEW).rank(
-        collection.vector(image_id), "0" * 32, Request(k=5, rerank="none", **request)
+        collection.vector(image_id), "0" * 32, Request(**{"k": 5, "rerank": "none", **request})
     )
     return ranked.numbers.tolist(), ranked.scope, ranked.index
 
@@ -188,6 +188,16 @@ def test_filters_and_rights_leave_the_others_out(filled: Collection) -> None:
     with LimitedCollection(filled, [parse_filter("ward=A")]) as limited:
         assert max(search(limited, 7)[0]) <= 100
         assert search(limited, 7)[1] == scope
+
+
+def test_rights_may_leave_nothing_of_the_snapshot(filled: Collection, entries: Entries) -> None:
+    with filled.writer() as writer:
+        writer.add([*entries(200, 260, ward="Z", part="knee"), *entries(260, 320, ward="Z", part="hip")])
+    with LimitedCollection(filled, [parse_filter("ward=Z")]) as limited:
+        for method in ("none", "diffusion", "diffusion-eprf"):
+            hits, _, _ = search(limited, 210, where=["part=knee"], rerank=method)
+            assert hits[0] == 210
+            assert all(200 <= hit < 260 for hit in hits)
 
 
 def test_a_damaged_file_is_reported_and_not_used(filled: Collection) -> None:

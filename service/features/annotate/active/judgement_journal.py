@@ -147,7 +147,7 @@ class Journal:
         return True
 
     def _check(self, entry: Entry) -> None:
-        if len(self.entries) >= MAX_ENTRIES:
+        if len(self.entries) >= MAX_ENTRIES and not self._takes_back(entry):
             raise InvalidInput(
                 f"a study has at most {MAX_ENTRIES} answers, undone ones included; go on in a new one"
             )
@@ -157,6 +157,12 @@ class Journal:
                 raise InvalidInput(f"there is no judgement {entry.undoes} of that person to undo")
         elif isinstance(entry, PairJudgement) and entry.first == entry.second:
             raise InvalidInput(f"a pair needs two different images, not {entry.first} twice")
+
+    def _takes_back(self, entry: Entry) -> bool:
+        """Return whether an entry undoes another that stands: each can be undone, so their number is bounded too."""
+        return isinstance(entry, Undo) and all(
+            entry.undoes != earlier.undoes for earlier in self.entries if isinstance(earlier, Undo)
+        )
 
     def _append(self, line: bytes) -> None:
         with raise_when_full(self.path.parent):

@@ -87,6 +87,7 @@ def test_a_grader_refuses_what_it_was_not_fitted_to(fitted):
             grader.by_image(Image(unlike()))
 
 
+@pytest.mark.features
 @pytest.mark.slow
 def test_command_and_api_give_the_reason(fitted, tmp_path):
     path = tmp_path / "unlike.png"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright import sync_api
 from playwright.sync_api import expect
@@ -140,6 +141,29 @@ def test_a_case_that_is_gone(page: sync_api.Page, served: Served, tolerated: lis
     tolerated.append("404")
     page.goto(f"{served.address}/?case=0123456789abcdef")
     assert "no case" in page.get_by_role("alert").inner_text()
+
+
+def test_a_case_says_what_its_search_said(page: sync_api.Page, served: Served) -> None:
+    with httpx.Client(base_url=served.address) as service:
+        images = service.get("/v1/images", params={"limit": 50}).json()["items"]
+        alike = [image for image in images if image["labels"]["label"] == images[0]["labels"]["label"]][:6]
+        answers = [
+            {"rank": rank, "image_id": image["image_id"], "score": 0.5, "distance": rank}
+            for rank, image in enumerate(alike, 1)
+        ]
+        query = alike[0]["image_id"]
+        for changes, said in (
+            ({}, "nearest"),
+            ({"rounds": [[{"image_id": query, "relevance": 1}]]}, None),
+            ({"outlier": True}, "Nothing here looks like this"),
+        ):
+            case = {"title": "Case", "search": {"image_id": query}, "answers": answers, **changes}
+            saved = service.post("/v1/cases", json=case).json()
+            page.goto(f"{served.address}/saved/cases/{saved['id']}")
+            page.locator("#answers li").first.wait_for()
+            expect(page.locator("#verdict")).to_have_count(0 if said is None else 1)
+            assert said is None or said in page.inner_text("#verdict")
+            service.delete(f"/v1/cases/{saved['id']}")
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="there is no axe-core")

@@ -74,7 +74,7 @@ function teachingFile({ saved, facts, keys, ranks, checked }) {
 export function draw(now) {
   const { saved, facts } = now;
   const hits = saved.answers.map((each) => ({ ...facts.images[each.image_id], patient: facts.images[each.image_id]?.patient_key, ...each }));
-  const said = saved.outlier ? verdictOf(saved).title : !saved.search.where.length && headlineOf({ results: hits });
+  const said = saved.outlier ? verdictOf(saved).title : !saved.search.where.length && !saved.rounds.length && headlineOf({ results: hits });
   const verdicts = new Map(saved.marks.map(({ image_id, relevance }) => [image_id, Math.sign(relevance)]));
   return html`<article class="saved-sheet">
       <h1>${saved.title}</h1>

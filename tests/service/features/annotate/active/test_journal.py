@@ -119,12 +119,13 @@ def test_entries_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("service.features.annotate.active.judgement_journal.MAX_ENTRIES", 2)
     with closing(Journal(path)) as journal:
         assert journal.add(judgement(1))
-        assert journal.add(undo(1, 1))
-        for entry in (judgement(2), undo(2, 1)):
+        assert journal.add(judgement(2))
+        assert journal.add(undo(1, 1)), "a wrong last answer can be taken back"
+        for entry in (judgement(3), undo(2, 1)):
             with pytest.raises(InvalidInput, match="at most 2 answers"):
                 journal.add(entry)
         assert not journal.add(judgement(1)), "a retry of what is there"
-    assert len(read_journal(path)) == 2
+    assert len(read_journal(path)) == 3
 
 
 def test_standing_judgements() -> None:
