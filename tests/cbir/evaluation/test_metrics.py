@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from cbir.errors import InvalidInput
 from cbir.evaluation.named_metrics import check_metric_gains, compute_metrics, parse_metrics
 from cbir.evaluation.qrels import BLOCK, RunMatrix, build_qrels
-from cbir.evaluation.rank_metrics import average_precision, evaluate_vectors
+from cbir.evaluation.rank_metrics import average_precision, evaluate_vectors, nmrr_depth
 from cbir.evaluation.relevance import parse_relevance as by
 from tests.cbir.evaluation.small import ask, judged, pool
 
@@ -326,3 +326,9 @@ def test_without_an_answer_a_class_is_missed():
         0,
         0,
     ]
+
+
+def test_the_depth_of_nmrr_is_four_times_the_relevant_or_twice_the_most():
+    """min(4 NG, 2 GTM), of ISO/IEC 15938-8."""
+    assert nmrr_depth(np.array([1, 3, 5, 10])).tolist() == [4, 12, 20, 20]
+    assert nmrr_depth(np.array([1, 3]), most_relevant=10).tolist() == [4, 12]

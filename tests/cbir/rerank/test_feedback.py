@@ -74,11 +74,15 @@ def reference(
 @pytest.mark.parametrize("said", [{}, {3: 1.0}, {3: 1.0, 8: -1.0}, {3: 0.5, 8: -0.25, 11: 1.0, 20: -1.0}])
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("sample", [None, np.arange(1, 120, 4)])
-def test_svms_are_those_of_libsvm(said, count, sample):
-    """Negatives and the width of the kernel are of the sample where the list is the head of a longer one."""
+@pytest.mark.parametrize("C", [10.0, 0.2])
+def test_svms_are_those_of_libsvm(said, count, sample, C):
+    """Negatives and the width of the kernel are of the sample where the list is the head of a longer one.
+
+    With the smaller penalty most multipliers reach their bounds, where memberships act.
+    """
     vectors, _ = clusters(120)
     examples = vectors[:count] + np.float32(0.05)
-    learner = Feedback(flow=0.0, M=10)
+    learner = Feedback(flow=0.0, M=10, C=C)
     gallery = plain(vectors)
     ranking = replace(merge_nearest([rank(one, gallery) for one in examples]), sample=sample)
     scores = learner(examples, judged(said), ranking, gallery).scores

@@ -4,7 +4,7 @@ from scipy.stats import pearsonr
 
 from cbir import rerank
 from cbir.gallery.gallery import Gallery, rank
-from cbir.rerank.pearson import References
+from cbir.rerank.pearson import References, update_similarities
 
 
 def clustered(n: int, d: int = 12, seed: int = 0) -> np.ndarray:
@@ -29,6 +29,23 @@ def test_the_update_adds_rho_to_the_top(n, K, N):
         if place < K:
             expected += 0.5 * pearsonr(own, -np.linalg.norm(references - vectors[i], axis=1)).statistic
         assert result[i] == pytest.approx(expected, abs=1e-6)
+
+
+def test_evidence_weighs_what_rho_adds_above_its_least():
+    """0.5 (1 + rho) times the evidence: nothing falls, and what no evidence speaks for stays."""
+    vectors = clustered(60)
+    query = vectors[0] + np.float32(0.1)
+    gallery = Gallery((vectors,), np.arange(60))
+    ranking = rank(query, gallery)
+    evidence = np.random.default_rng(0).choice([0.0, 0.25, 1.0], 60)
+    references = References(query, ranking, gallery, 40)
+    found = update_similarities(ranking, references, gallery, 60, 0.5, lambda rows: evidence[rows])
+    nearest = vectors[np.argsort(-ranking.similarities, kind="stable")[:40]].astype(float)
+    own = np.linalg.norm(nearest - query, axis=1)
+    rho = [pearsonr(own, np.linalg.norm(nearest - each, axis=1)).statistic for each in vectors]
+    expected = ranking.similarities + 0.5 * evidence * (1 + np.array(rho))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert (found[evidence == 0] == ranking.similarities[evidence == 0]).all()
 
 
 def test_constant_lists_correlate_with_nothing():

@@ -199,3 +199,13 @@ def test_thresholds_that_none_betters_stay_where_as_many_images_as_have_a_grade_
     scores = np.arange(40) + 10 * grades
     found = fit_grade_scale(scores, grades).scores[1:-1]
     np.testing.assert_allclose(found, np.quantile(scores, [0.5, 0.8]))
+
+
+def test_scores_typical_of_the_outer_grades_are_the_medians_beyond_the_outer_thresholds():
+    scores, grades = skewed()
+    scores = np.exp(scores)  # the mean is far from the median
+    lowest, *thresholds, highest = fit_grade_scale(scores, grades).scores
+    below, above = np.sort(scores[scores < thresholds[0]]), np.sort(scores[scores >= thresholds[-1]])
+    assert lowest == (below[(len(below) - 1) // 2] + below[len(below) // 2]) / 2
+    assert highest == (above[(len(above) - 1) // 2] + above[len(above) // 2]) / 2
+    assert highest < above.mean() - 1

@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 
 from cbir.errors import InvalidInput
 from cbir.learn.grading import AdaRank, RankBoost, RankingSVM, SNdcgRanker, s_ndcg_ranker
-from cbir.learn.grading.s_ndcg_ranker import SmoothSteps, hold_out_groups, s_ndcg
+from cbir.learn.grading.s_ndcg_ranker import SmoothSteps, hold_out_groups, mean_s_ndcg, s_ndcg
 from cbir.learn.losses import SNdcgLoss
 from cbir.learn.models.ranking_estimator import (
     Pairs,
@@ -105,6 +105,22 @@ def test_s_ndcg_and_its_gradient_are_the_losss(form, alpha):
     loss.backward()
     assert value == pytest.approx(1 - float(loss.detach()))
     np.testing.assert_allclose(slopes, -tensor.grad.numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize(("form", "alpha"), [("sigmoid", 2.0), ("paper", 0.05)])
+def test_the_gradient_of_several_lists_is_that_of_their_mean(form, alpha):
+    random = np.random.default_rng(2)
+    scores, grades = random.normal(size=24), random.integers(0, 5, 24).astype(float)
+    grades[16:] = 0.0  # a list without gain counts as 0
+    lists = [np.arange(10), np.arange(10, 16), np.arange(16, 24)]
+    value, slopes = mean_s_ndcg(scores, ndcg_gains(grades), lists, form, alpha)
+    tensor = torch.tensor(scores, requires_grad=True)
+    losses = [SNdcgLoss(form, alpha)(tensor[rows], torch.tensor(grades[rows])) for rows in lists[:2]]
+    mean = sum(1 - loss for loss in losses) / 3
+    mean.backward()
+    assert value == pytest.approx(float(mean.detach()), abs=1e-6)
+    np.testing.assert_allclose(slopes, tensor.grad.numpy(), atol=1e-6)
+    assert np.abs(slopes[:16]).max() > 1e-3
 
 
 @pytest.mark.parametrize("function", ["linear", "exponential"])

@@ -30,7 +30,7 @@ def top_push_objective(w, features, positive, regularisation):
 
 @pytest.mark.parametrize("regularisation", [0.01, 0.1, 1.0, 100.0])
 def test_top_push_finds_the_minimum(regularisation):
-    features, positive = overlapping()
+    features, positive = overlapping(apart=4.0)  # nearer, the mean positive is among the negatives: w = 0
     features = (features - features.mean(axis=0)) / features.std(axis=0)
     d = features.shape[1]
 
@@ -48,6 +48,7 @@ def test_top_push_finds_the_minimum(regularisation):
     )
     found = TopPush(regularisation, tolerance=1e-8, max_iterations=100_000).fit(features, positive)
     assert found.gap_ < 1e-6
+    assert 0.0 < reference.fun < 0.999  # 1 at w = 0
     at = top_push_objective(found.coef_, features, positive, regularisation)
     assert at == pytest.approx(reference.fun, rel=1e-5)
     assert found.coef_ == pytest.approx(reference.x[:d], abs=2e-3)

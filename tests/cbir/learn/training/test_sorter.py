@@ -85,6 +85,9 @@ def test_counting_is_a_good_start(kind):
     sorter = kind(**options)
     sorter.start_counting()
     assert measure_sorter(sorter.eval(), length=20, count=200)["error_in_positions"] < 0.8
+    with torch.no_grad():
+        ranks = sorter(torch.linspace(1, -1, 20)[None])
+    assert float(ranks.mean()) == pytest.approx(10.5, abs=0.2), "too high as often as too low"
 
 
 def test_the_rate_is_halved_each_so_many_epochs():
