@@ -75,7 +75,7 @@ class CodeIndex(FlatIndex):
         query, count, allowed, around, visible: as there.
         """
         total = len(self) if visible is None else len(visible)
-        times = 1.0 if allowed is None else total / max(len(allowed), 1)  # as many rows are visible as are allowed
+        times = 1.0 if allowed is None else total / max(len(allowed), 1)  # as many are visible
         fetched = LEAST + max(FETCHED * around, int(FETCHED_INSIDE * count * times))
         if fetched > ONE_LOOK * total:
             return super().nearest_both(query, count, allowed, around, visible)
