@@ -60,6 +60,7 @@ def listed(collection: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
+@pytest.mark.features
 def test_a_folder_is_quarantined_listed_released_and_refused(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +90,7 @@ def test_a_folder_is_quarantined_listed_released_and_refused(
 
 
 @pytest.mark.slow
+@pytest.mark.features
 def test_a_folder_is_flagged(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "cut.jpg").write_bytes(cut_jpeg())
     monkeypatch.setenv("CBIR_INTAKE", "flag")
@@ -133,6 +135,7 @@ def test_a_negative_is_flagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ]
 
 
+@pytest.mark.features
 def test_accept_checks_nothing(folder: Path, tmp_path: Path) -> None:
     assert index(folder, tmp_path / "collection")["indexed"] == 3
     assert listed(tmp_path / "collection") == {}

@@ -180,6 +180,7 @@ def test_what_makes_no_sense_is_refused(indexed, tmp_path, arguments, reason):
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.features
 def test_over_http(indexed):
     images, folder, _ = indexed
     stored = records(folder)

@@ -53,6 +53,7 @@ def test_the_report_names_the_kinds(indexed: tuple[Path, str]) -> None:
     assert "slide.svs is a whole-slide image (Aperio SVS); whole-slide images are not read" in rows[1]
 
 
+@pytest.mark.features
 def test_series_that_are_similar(indexed: tuple[Path, str]) -> None:
     with Collection(indexed[0]) as collection:
         records = [record for _, record in collection.iterate()]
@@ -95,6 +96,7 @@ def test_volumes_and_refusals_over_http(indexed: tuple[Path, str], tmp_path: Pat
     assert "is a video; export its frames" in refused.json["detail"]
 
 
+@pytest.mark.features
 def test_reports_leave_volumes_out(indexed: tuple[Path, str], tmp_path: Path) -> None:
     pytest.importorskip("highdicom")
     with Collection(indexed[0]) as collection:
