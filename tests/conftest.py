@@ -67,6 +67,7 @@ MARKED = {
 FEATURES = "features"  # mark of tests that need those of this distribution
 OF_FEATURES = (  # folders and files with this mark
     "cbir/api/test_command_tree.py",
+    "cbir/system/test_command_examples.py",
     "docs",
     "e2e/features",
     "service/features",
