@@ -19,16 +19,8 @@ from cbir.system.threads import checkpoint
 
 TRAINED = 5000  # vectors that the 16 levels are fitted to; fewer are repeated
 STEPS = 25  # of fitting them
-POSITIVE = (
-    0.5511,
-    0.651,
-    0.7443,
-    0.827,
-    0.8955,
-    0.9472,
-    0.9807,
-    0.9969,
-)  # shares below J. Max's levels (1960)
+# Shares of normal values below the positive ones of J. Max's 16 levels (Quantizing for minimum distortion, 1960).
+BELOW = (0.5511, 0.651, 0.7443, 0.827, 0.8955, 0.9472, 0.9807, 0.9969)
 ADDED = 32 << 20  # bytes of vectors coded at a time
 BESIDE = 100  # rows that are to be among the nearest besides: so the first ones are found even more surely
 SURE = 4.0  # standard deviations of the error: one of 30,000 rows is off by more
@@ -143,7 +135,7 @@ def fit_levels(values: Floats) -> Floats:
     """
     ordered = np.sort(values.T.astype(np.float64), axis=1)
     sums = np.pad(np.cumsum(ordered, axis=1), ((0, 0), (1, 0)))
-    shares = [*(1 - share for share in reversed(POSITIVE)), *POSITIVE]
+    shares = [*(1 - share for share in reversed(BELOW)), *BELOW]
     levels = np.quantile(ordered, shares, axis=1).T.copy()
     for _ in range(STEPS):
         checkpoint()

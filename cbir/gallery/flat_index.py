@@ -15,9 +15,8 @@ from cbir.system.device_failure import gpu_failure, is_out_of_device_memory, row
 from cbir.system.threads import checkpoint, is_cancellation, locked, run_to_end
 
 FEW = 256  # excluded rows up to which more are fetched, in place of a selector
-NARROW = (
-    1 / 32
-)  # share of the rows: so few that are allowed are all returned, since the caller compares them sooner
+# Share of the rows up to which all that are allowed are returned: the caller compares so few sooner than FAISS.
+RETURNED_WHOLE = 1 / 32
 PARTS = 8  # that the rows are dealt to in turn: a GPU finds MOST_FETCHED rows of each
 MOST_FETCHED = 2048  # rows that a search of a GPU index returns, at most
 SPARE = 1.3  # times the mean share of a list that is fetched of each part
@@ -52,7 +51,7 @@ class FlatIndex:
             Rows to search, ascending and all indexed; all by default.
         """
         total = len(self) if allowed is None else len(allowed)
-        if count >= total or total <= NARROW * len(self):
+        if count >= total or total <= RETURNED_WHOLE * len(self):
             return np.arange(total) if allowed is None else allowed
         missing, selector = len(self) - total, None
         if missing > FEW:

@@ -6,6 +6,7 @@ import { Problem, withFileNames } from "../problems.js";
 import { asText, judged, parse, without } from "../rounds.js";
 import { byId } from "../theme.js";
 import { tr } from "../translate.js";
+import { forgetSeries } from "../viewer/picture_source.js";
 import { addressFields, defaultSettings, queryOf, readAddress, searchedMarks, searchFields, settingsOf, writeAddress } from "./search_fields.js";
 import { sendSearch } from "./send_search.js";
 
@@ -154,6 +155,7 @@ export async function run() {
     const answer = await sendSearch(query, fields, { collection: collectionName(), signal, onProgress: (share) => busy(share * UPLOAD_PART) });
     if (signal.aborted) return;
     update({ answer, fields, shownQuery: query, busy: null, members: new Map(), slices: new Map() });
+    forgetSeries();
     document.querySelector(".found")?.scrollTo(0, 0);
     callParts("answer", answer, { query, signal });
   } catch (error) {

@@ -3,7 +3,7 @@
 import { addressIn, formBody, jsonBody, request } from "../api.js";
 import { isShownByBrowser } from "../file_kind.js";
 import { callParts } from "../page_state.js";
-import { forgetSeries, keepValues } from "../viewer/picture_source.js";
+import { keepValues } from "../viewer/picture_source.js";
 
 const OF_SETTINGS = ["cards", "before"]; // in `include`; the rest is of the picture, and came with the first answer
 
@@ -57,7 +57,6 @@ export async function sendSearch(query, fields, { collection, signal, onProgress
     throw error;
   });
   const answer = await response.json();
-  forgetSeries();
   if (known) answer.extras = { ...known.extras, ...answer.extras };
   callParts("receive", answer, response);
   const { vector, profile, origin, pixels } = answer.query;

@@ -45,8 +45,7 @@ function verdict(now) {
   if (!answer?.results.length) return nothing;
   const found = verdictOf(answer.query);
   const outlier = found?.level === "outlier";
-  const says = !outlier && !settings.where.length && !rounds.length; // what a filter or a judgement asks for, results have
-  const headline = says ? headlineOf(answer) : "";
+  const headline = outlier ? "" : headlineOf({ results: answer.results, where: settings.where, rounds });
   const agreement = headline ? agreementOf(agreementOn(answer)) : "";
   return html`<section class=${`verdict ${found?.level ?? ""}`} aria-label=${tr("What the results say together")}>
     ${headline || found ? html`<h2 id="verdict">${headline || found.title}</h2>` : nothing}

@@ -58,10 +58,10 @@ function independent(results) {
   return results.reduce((kept, hit) => (kept.length < NEAREST && !kept.some((other) => isCopy(hit, other)) ? [...kept, hit] : kept), []);
 }
 
-/** The value that most of the nearest results have, where it leads among all, or that they do not agree; "" where nothing is known of them. */
-export function headlineOf({ results }) {
+/** The value that most of the nearest results have, where it leads among all, or that they do not agree; "" where nothing is known of them, and where a filter or judgements asked for it. */
+export function headlineOf({ results, where = [], rounds = [] }) {
   const [key] = shareKeys(results);
-  if (key === undefined || PLAIN_KEYS.includes(key)) return "";
+  if (where.length || rounds.length || key === undefined || PLAIN_KEYS.includes(key)) return "";
   const nearest = independent(results);
   const [near, all] = [nearest, results].map((list) => shareParts(list, key).filter(({ rest }) => !rest));
   if (near.reduce((sum, { count }) => sum + count, 0) < 2) return "";
