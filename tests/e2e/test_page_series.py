@@ -1,5 +1,6 @@
 """DICOM series on the page: tools on the query, slices and one window in the comparison, other studies."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,14 +38,19 @@ def served(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
         yield running
 
 
-@pytest.fixture
-def searched(page: sync_api.Page) -> sync_api.Page:
-    """The page with the results of an image of patient A."""
+def search(page: sync_api.Page) -> None:
+    """Search with an image of patient A."""
     image = page.evaluate(
         "fetch('/v1/images?study=1.2.1.9').then((answer) => answer.json()).then(({ items }) => items[0].image_id)"
     )
     page.goto(f"{page.url}?image={image}&group_by=image")
     settle(page)
+
+
+@pytest.fixture
+def searched(page: sync_api.Page) -> sync_api.Page:
+    """The page with the results of that search."""
+    search(page)
     return page
 
 
@@ -170,19 +176,24 @@ def test_a_region_of_an_enlarged_picture(searched: sync_api.Page) -> None:
     assert (across, down) == pytest.approx((90 / pixel, 90 / pixel), abs=1.1)
 
 
-def test_dragging_over_a_card_goes_through_its_series(searched: sync_api.Page) -> None:
-    film = searched.locator("#columns .film").first
+def test_dragging_over_a_card_goes_through_its_series(page: sync_api.Page) -> None:
+    asked: list[sync_api.Route] = []
+    page.route(re.compile(r"/images\?.*sort=slices"), lambda route: asked.append(route))
+    search(page)
+    film = page.locator("#columns .film").first
     box = film.bounding_box()
     assert box
     number = int(film.locator(".slice").inner_text().split()[0])
     before = film.locator("img").get_attribute("src")
     right = 1 if number < SLICES else -1
-    drag(searched, (box["x"] + box["width"] / 2, box["y"] + 60), right * box["width"] * 0.3, 0)
-    until(
-        searched, f"document.querySelector('#columns .slice').textContent === '{number + right} of {SLICES}'"
-    )
+    drag(page, (box["x"] + box["width"] / 2, box["y"] + 60), right * box["width"] * 0.3, 0)
+    page.wait_for_timeout(100)
+    assert asked  # the drag has ended before its slices are known
+    for request in asked:
+        request.continue_()
+    until(page, f"document.querySelector('#columns .slice').textContent === '{number + right} of {SLICES}'")
     assert film.locator("img").get_attribute("src") != before
-    assert searched.locator("dialog[open]").count() == 0  # a drag is no click
+    assert page.locator("dialog[open]").count() == 0  # a drag is no click
 
 
 def test_one_result_a_patient_without_the_querys_study(searched: sync_api.Page) -> None:

@@ -115,23 +115,23 @@ export function found(now) {
 
 const LEAST_DRAG = 6; // pixels of a drag; less is a click
 
-let scrubbed = null; // {hit, x, start, width, moved}
+let scrubbed = null; // {hit, answer, x, at, start, width, moved}
 
 function beginScrub(event) {
   const film = event.target.closest("[data-stack]");
   const hit = film && !event.button && shownHits(state).find(({ image_id }) => image_id === film.dataset.stack);
-  if (hit?.dicom) scrubbed = { hit, x: event.clientX, width: film.clientWidth, moved: false };
+  if (hit?.dicom) scrubbed = { hit, answer: state.answer, x: event.clientX, width: film.clientWidth, moved: false };
 }
 
 async function scrub(event) {
   if (!scrubbed || (!scrubbed.moved && Math.abs(event.clientX - scrubbed.x) < LEAST_DRAG)) return;
   const current = scrubbed;
-  current.moved = true;
+  Object.assign(current, { moved: true, at: event.clientX });
   const slices = await slicesOfSeries(collectionName(), current.hit.dicom).catch(() => []);
-  if (slices.length < 2 || scrubbed !== current) return;
+  if (slices.length < 2 || state.answer !== current.answer) return; // a short drag can end before its slices are known
   const shown = state.slices.get(current.hit.image_id)?.id ?? current.hit.image_id;
   current.start ??= slices.findIndex(({ id }) => id === shown);
-  const steps = Math.round(((event.clientX - current.x) / current.width) * (slices.length - 1)); // the whole width goes through the whole series
+  const steps = Math.round(((current.at - current.x) / current.width) * (slices.length - 1)); // the whole width goes through the whole series
   const index = indexWithin(current.start + steps, slices.length);
   const { id } = slices[index];
   const slice = { number: index + 1, count: slices.length, id, address: imageAddress(collectionName(), id, "/thumbnail") };
