@@ -15,9 +15,6 @@ from cbir.descriptors.descriptor import Batched
 from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits, decode, read_images
 from cbir.images.ct_series import CtSeries, read_volume
-from cbir.images.dicom_dataset import frame_count, read_header
-from cbir.images.dicom_decoder import dicom_header
-from cbir.images.dicom_facts import read_slice_place
 from cbir.images.reading import read_file, recognise_format, suppress_decoder_logs
 from cbir.images.volume import VolumeGrid
 from cbir.ingest.description import (
@@ -305,6 +302,10 @@ def read_header_facts(read: Callable[[], bytes], describe: DescribeTask) -> Fram
 
     Nothing where the file cannot be read. read: returns its content.
     """
+    from cbir.images.dicom_dataset import frame_count, read_header  # imports pydicom, as below
+    from cbir.images.dicom_decoder import dicom_header
+    from cbir.images.dicom_facts import read_slice_place
+
     try:
         with suppress_decoder_logs():
             data = read()

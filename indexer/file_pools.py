@@ -12,7 +12,7 @@ from cbir.descriptors.descriptor import Batched
 from cbir.descriptors.encoders.device_encoder import FEWEST_VOLUMES
 from cbir.ingest.description import DescribedFile, Refusal, describe_prepared, refuse
 from cbir.ingest.object_store import StoredObject, StoreSilent
-from cbir.ingest.process_pool import ProcessPool, use_one_thread_silently
+from cbir.ingest.process_pool import ProcessPool, prepare_to_decode
 from cbir.system.device_failure import IMAGES_TOGETHER, MOST_BYTES
 from cbir.system.threads import cores
 from indexer.describe_files import (
@@ -259,4 +259,4 @@ def describe_all(
 
 def _processes(task: FileTask, jobs: int) -> ProcessPool[Sequence[Source], list[DescribedFile]]:
     seconds = task.describe.seconds
-    return ProcessPool(partial(describe_files, task=task), jobs, use_one_thread_silently, seconds)
+    return ProcessPool(partial(describe_files, task=task), jobs, prepare_to_decode, seconds)

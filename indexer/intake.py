@@ -25,7 +25,7 @@ from cbir.ingest.intake_check import (
     with_other_pictures,
 )
 from cbir.ingest.process_memory import SharedBytes, share_bytes
-from cbir.ingest.process_pool import ProcessPool, WorkerDied, WorkerTimedOut, use_one_thread_silently
+from cbir.ingest.process_pool import ProcessPool, WorkerDied, WorkerTimedOut, prepare_to_decode
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.records import originals
@@ -251,7 +251,7 @@ class Intake:
 def _pool_here(task: InstanceTask, jobs: int) -> "InstancePool":
     function = partial(describe_shared_instance, task=task)
     pool: ProcessPool[SharedBytes, InstanceOutcome] = ProcessPool(
-        function, jobs, use_one_thread_silently, task.describe.seconds
+        function, jobs, prepare_to_decode, task.describe.seconds
     )
     pool.start()
     return pool

@@ -11,11 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import UnreadableImage
-from cbir.images.dicom_dataset import frame_count, integer, parse_dataset, read_header
-from cbir.images.dicom_decoder import decode_dicom
-from cbir.images.dicom_facts import read_slice_place
-from cbir.images.dicom_frames import stored_frames
-from cbir.images.grey_transforms import FrameHeader, modality_values
 from cbir.images.image import Limits
 from cbir.images.nifti import decode_nifti_volume, is_nifti
 from cbir.images.reading import is_out_of_memory, recognise_format, suppress_decoder_logs
@@ -27,7 +22,6 @@ from cbir.images.slice_order import (
     positions_along,
     separate_passes,
 )
-from cbir.images.stored_values import read_pixel_format
 from cbir.images.volume import (
     AIR,
     FEWEST_SLICES,
@@ -268,6 +262,8 @@ def read_volume(series: CtSeries, limits: Limits, grid: VolumeGrid, read_bytes: 
     UnreadableImage
         If a slice cannot be decoded; the message names its file.
     """
+    from cbir.images.dicom_decoder import decode_dicom  # imports pydicom, as below
+
     plane, path = series.plane, series.source
 
     def read_slice(index: int) -> NDArray[np.float32]:
@@ -297,6 +293,9 @@ def read_volume(series: CtSeries, limits: Limits, grid: VolumeGrid, read_bytes: 
 
 def _read_slice(path: Path, data: bytes, limits: Limits) -> tuple[str, CtSlice]:
     """Return the series of a CT slice, and what its header says of its place."""
+    from cbir.images.dicom_dataset import frame_count, integer, read_header
+    from cbir.images.dicom_facts import read_slice_place
+
     if recognise_format(data) != "dicom":
         raise UnreadableImage("is no CT slice or NIfTI volume, and the collection is of CT series")
     try:
@@ -344,6 +343,11 @@ def _numbers(header: Any, keyword: str, count: int) -> list[float] | None:
 
 def _read_hounsfield(data: bytes, limits: Limits, series: CtSeries) -> NDArray[np.float32]:
     """Return the values of a slice in HU: (rows, columns)."""
+    from cbir.images.dicom_dataset import parse_dataset
+    from cbir.images.dicom_frames import stored_frames
+    from cbir.images.grey_transforms import FrameHeader, modality_values
+    from cbir.images.stored_values import read_pixel_format
+
     dataset = parse_dataset(data, limits)
     stored, pixel_format = next(stored_frames(dataset))[0], read_pixel_format(dataset)
     assert series.plane is not None

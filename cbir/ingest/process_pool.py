@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from math import inf
 from multiprocessing import connection, parent_process
 from multiprocessing.connection import Connection
@@ -252,8 +253,12 @@ def use_one_thread() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"  # of torch, which is imported with the first network
 
 
-def use_one_thread_silently() -> None:
-    """Do the same, and drop what decoders write to stderr, where libpng and libtiff quote damaged files."""
+def prepare_to_decode() -> None:
+    """Keep to one thread, import what reads DICOM, and drop what libpng and libtiff write, which quote damaged files.
+
+    Imports before the first task do not count as memory that an image takes.
+    """
+    import_module("cbir.images.dicom_decoder")
     use_one_thread()
     with open(os.devnull, "wb") as null:
         os.dup2(null.fileno(), 2)

@@ -13,7 +13,7 @@ import cbir
 from cbir.descriptors.network_descriptors import encoder_of
 from cbir.errors import CbirError
 from cbir.ingest.description import DescribeTask
-from cbir.ingest.process_pool import ProcessPool, WorkerDied, WorkerTimedOut, use_one_thread_silently
+from cbir.ingest.process_pool import ProcessPool, WorkerDied, WorkerTimedOut, prepare_to_decode
 
 
 class HasDescribeTask(Protocol):
@@ -89,7 +89,7 @@ class NodeWorker:
         except (CbirError, OSError) as error:
             return Outcome(problem=str(error))
         seconds = settings.describe.seconds
-        self._pool = ProcessPool(partial(function, task=settings), jobs, use_one_thread_silently, seconds)
+        self._pool = ProcessPool(partial(function, task=settings), jobs, prepare_to_decode, seconds)
         return Outcome()
 
     def run(self, task: Any) -> Outcome:

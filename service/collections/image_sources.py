@@ -20,7 +20,7 @@ from cbir.ingest.process_pool import (
     ProcessPool,
     WorkerDied,
     WorkerTimedOut,
-    use_one_thread_silently,
+    prepare_to_decode,
 )
 from cbir.settings import Settings
 from cbir.store import Collection, Record
@@ -103,7 +103,7 @@ class Decoders:
 def _shared_pool(jobs: int, memory_bytes: int, seconds: float) -> tuple[ProcessPool[Task, Any], FairTurns]:
     """Return the decoders of this process and the turns at them; apps with equal settings share them."""
     run = partial(run_limited, memory_bytes=memory_bytes)
-    return ProcessPool(run, jobs, use_one_thread_silently, seconds, (NotEnoughMemory,)), FairTurns(jobs)
+    return ProcessPool(run, jobs, prepare_to_decode, seconds, (NotEnoughMemory,)), FairTurns(jobs)
 
 
 class LruCache:

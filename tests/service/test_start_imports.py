@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-LATER = "matplotlib onnxruntime pandas pynetdicom ray scipy sklearn torch"
+LATER = "matplotlib onnxruntime pandas pydicom pynetdicom ray scipy sklearn torch"
 
 
 @pytest.mark.slow
@@ -19,3 +19,10 @@ def test_a_process_starts_without_what_only_some_requests_need(module: str, late
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300
     )
     assert done.stdout.split() == []
+
+
+@pytest.mark.slow
+def test_a_decoder_has_what_reads_dicom_before_its_first_image() -> None:
+    start = "from cbir.ingest.process_pool import prepare_to_decode; prepare_to_decode()"
+    program = f"import sys; {start}; sys.exit('pydicom' not in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

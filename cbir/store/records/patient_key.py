@@ -13,7 +13,6 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, select
 
 from cbir.errors import CbirError, CollectionDamaged
-from cbir.images.dicom_facts import read_patient_id
 from cbir.store.base import metadata, schema
 from cbir.store.base.damage import DAMAGE, find_copy, restore_advice
 from cbir.store.base.schema import COPIES, COPY, DATABASE, SECRET, images
@@ -176,6 +175,8 @@ def _key_file_of_copy(folder: Path) -> Path:
 
 def _hashes_patients(connection: Connection, folder: Path, secret: bytes) -> bool | None:
     """Return whether the key gives an image the patient key that it has; None if no patient is known."""
+    from cbir.images.dicom_facts import read_patient_id  # imports pydicom
+
     c = images.c
     query = (
         select(c.source, c.source_stamp, c.patient_key)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cbir.errors import CbirError
 from cbir.images import Image, decode
 from cbir.images.reading import suppress_decoder_logs
-from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread_silently
+from cbir.ingest.process_pool import ProcessPool, WorkerDied, prepare_to_decode
 from cbir.learn.severity.stored_images import read_stored_image
 from cbir.store import Collection, Record
 from cbir.system.threads import OneBlasThread, checkpoint, cores
@@ -152,7 +152,7 @@ def picture_workers(reader: PictureReader, images: int) -> Iterator[PictureWorke
             executor.shutdown(cancel_futures=True)
         return
     call = partial(_Call, reader.collection.folder, reader.max_pixels)
-    with ProcessPool(_run, cores(), use_one_thread_silently) as pool:
+    with ProcessPool(_run, cores(), prepare_to_decode) as pool:
         yield PictureWorkers(lambda work, task: pool.submit(call(work, task)))
 
 
