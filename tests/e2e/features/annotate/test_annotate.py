@@ -37,7 +37,7 @@ KEYS = {"first": "ArrowLeft", "second": "ArrowRight", "alike": "ArrowDown"}
 LEARNING_SECONDS = 300  # it steps back behind all else that the machine does
 LEARNT = "document.getElementById('learning').textContent"
 
-# Nothing came for a while: the next pairs are loaded.
+# Nothing came for a while: with no request open, the next pairs are loaded.
 QUIET = """performance.now() - Math.max(...performance.getEntriesByType("resource").map((one) => one.responseEnd))
     > 700"""
 
@@ -107,6 +107,10 @@ def test_killed_twice_while_judging(
     said: list[tuple[str, str, str]] = []
     last: tuple[str, str] | None = None
     kills = {first_round + 1, JUDGEMENTS * 2 // 3}  # while the ranker learns, and amid a round
+    asked: set[sync_api.Request] = set()
+    screen.on("request", lambda request: asked.add(request))
+    for end in ("requestfinished", "requestfailed"):
+        screen.on(end, lambda request: asked.discard(request))
     introduce(screen, running.address)
     screen.evaluate("performance.setResourceTimingBufferSize(100_000)")
     while len(said) < JUDGEMENTS:
@@ -115,7 +119,8 @@ def test_killed_twice_while_judging(
         said.append((*pair, answer(truth, pair)))
         last = pair
         if len(said) in kills:
-            until(screen, QUIET)
+            while asked or not screen.evaluate(QUIET):
+                screen.wait_for_timeout(20)
         screen.keyboard.press(KEYS[said[-1][2]])
         if len(said) == first_round + 4:
             until(screen, f"{LEARNT} === 'Trained after round 1'", LEARNING_SECONDS)

@@ -17,6 +17,7 @@ from tests.e2e.judging import DRAWN, UNSENT, Annotating, annotating, introduce, 
 from tests.e2e.test_page_axe import AXE, complaints
 
 SHOW_MS = 100
+SHOW_FRAMES = 3  # on a machine that takes longer for each frame
 TRIES = 5
 LEAST_TOUCH = 44  # CSS pixels
 TABLETS = [(768, 1024), (1024, 768)]
@@ -32,6 +33,16 @@ WATCH = """() => {
         pressed = 0;
     }));
     new MutationObserver(seen).observe(document.getElementById("panes"), { attributes: true });
+}"""
+# The typical time of a frame.
+FRAME = """async () => {
+    const times = [];
+    for (let count = 0; count < 9; count += 1) {
+        const start = performance.now();
+        await new Promise((shown) => requestAnimationFrame(() => setTimeout(shown)));
+        times.push(performance.now() - start);
+    }
+    return times.sort((a, b) => a - b)[4];
 }"""
 MEANS = """() => [...document.querySelectorAll("#panes cbir-viewer")].map(({ picture: { bitmap, body } }) => {
     const context = new OffscreenCanvas(body.width, body.height).getContext("2d");
@@ -185,8 +196,9 @@ def test_a_page_loaded_anew_goes_on_and_can_undo(
 
 def test_the_next_pair_is_shown_at_once(page: sync_api.Page) -> None:
     page.evaluate(WATCH)
-    pair, typical = None, []
+    pair, ratios = None, []
     for _ in range(TRIES):  # the machine is shared: the best of several tries counts
+        most = max(SHOW_MS, SHOW_FRAMES * page.evaluate(FRAME))
         before = len(page.evaluate("window.shown"))
         for _ in range(7):
             pair = on_screen(page, pair)
@@ -195,11 +207,11 @@ def test_the_next_pair_is_shown_at_once(page: sync_api.Page) -> None:
         on_screen(page, pair)
         times = page.evaluate("window.shown")[before:]
         assert len(times) >= 6
-        typical.append(float(np.median(times)))
-        print("from key to next pair, ms:", [round(ms) for ms in times])
-        if typical[-1] < SHOW_MS:
+        ratios.append(float(np.median(times)) / most)
+        print(f"from key to next pair, of at most {most:.0f} ms:", [round(ms) for ms in times])
+        if ratios[-1] < 1:
             break
-    assert min(typical) < SHOW_MS
+    assert min(ratios) < 1
 
 
 def test_one_zoom_and_one_window_for_both(page: sync_api.Page) -> None:
