@@ -11,15 +11,8 @@ const MAX_EXAMPLES = 20; // as in the API
 
 /** Check that a file can be sent; raises Problem. */
 function checkSize(file, maxBytes) {
-  if (file.size > maxBytes) {
-    throw new Problem(
-      tr("The file is too large"),
-      tr(
-        "{name} has {size}; the limit is {limit}. Export a single frame or a smaller image, or raise max_upload_bytes in the settings of the service.",
-        { name: file.name, size: size(file.size), limit: size(maxBytes) },
-      ),
-    );
-  }
+  const values = { name: file.name, size: size(file.size), limit: size(maxBytes) };
+  if (file.size > maxBytes) throw new Problem(tr("The file is too large"), tr("{name} has {size}; the limit is {limit}. Export a single frame or a smaller image, or raise max_upload_bytes in the settings of the service.", values));
   if (!file.size) throw new Problem(tr("The file is empty"), tr("{name} has 0 bytes. Copy or export it again.", { name: file.name }));
 }
 

@@ -60,6 +60,7 @@ export function install() {
 }
 
 export const byId = (id) => document.getElementById(id);
+export const isTouched = () => matchMedia("(hover: none)").matches; // by fingers, which neither drop nor paste
 
 /** Save a file {name, type} of a text or blob. */
 export function saveFile(name, type, content) {

@@ -28,6 +28,18 @@ def test_start(page: sync_api.Page) -> None:
     assert "Not a medical device" in page.inner_text("footer")
 
 
+def test_start_by_touch(browser: sync_api.Browser, served: Served) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.goto(served.address)
+    page.locator("#start").wait_for()
+    assert page.inner_text("#drop").split("\n") == [
+        "Choose an image",
+        "PNG, JPEG, TIFF, DICOM, NIfTI or a ZIP archive",
+    ]
+    assert page.get_attribute("#box", "placeholder") == "Type an image id, a link or words …"
+    page.close()
+
+
 def test_file_is_answered(page: sync_api.Page, pictures: list[Path]) -> None:
     page.goto(f"{page.url}?group_by=image")
     choose(page, pictures[-1])

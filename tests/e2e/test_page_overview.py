@@ -78,6 +78,17 @@ def test_on_a_phone_tools_lie_below_the_picture(page: sync_api.Page, pictures: l
     assert row["y"] + row["height"] <= signs["y"]
 
 
+def test_on_a_phone_the_open_query_leaves_the_note_in_view(page: sync_api.Page, pictures: list[Path]) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    choose(page, pictures[-1])
+    page.get_by_role("button", name="The query and its tools").click()
+    boxes = [page.locator(part).bounding_box() for part in ("header.top", ".query.open", ".foot")]
+    bar, query, note = [(box["y"], box["y"] + box["height"]) for box in boxes if box]
+    assert bar[1] <= query[0]
+    assert query[1] <= note[0]
+    assert note[1] <= 844
+
+
 @pytest.fixture(scope="module")
 def hundred(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A collection of so many images that one in a hundred is one."""

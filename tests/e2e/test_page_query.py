@@ -299,6 +299,9 @@ def test_windows_for_ct_on_the_query_and_in_the_comparison(page: sync_api.Page) 
     assert viewers(page, "viewer.scale")[0] != 1
     dialog.get_by_role("button", name="Fit").click()
     assert viewers(page, "viewer.scale") == [1, 1]
+    dialog.get_by_role("button", name="Reset").click()
+    assert viewers(page, "[viewer.window, viewer.inverted]") == [[None, False]] * 2
+    dialog.get_by_role("button", name="Reset").wait_for(state="hidden")
     stage.focus()
     page.keyboard.press("m")
     pane = stage.bounding_box()

@@ -236,7 +236,7 @@ def test_accessible(sized: sync_api.Page) -> None:
     compare(sized, "1.5.1", "1.5.2", 8, 10)
     found = {"reading": complaints_dark_and_light(sized)}
     sized.locator(".reading .viewer-stage").first.focus()
-    for key in ("d", "z", "m"):
+    for key in ("d", "z", "m", "+"):
         sized.keyboard.press(key)
         found[key] = complaints_dark_and_light(sized)
     assert {state: said for state, said in found.items() if said} == {}

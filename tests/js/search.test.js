@@ -113,9 +113,9 @@ test("the verdict is one line", () => {
   assert.equal(verdictOf({ likeness: null, outlier: null }), null);
 });
 
-test("how often agreement is right is said with its interval, where it is known", () => {
+test("how many images have the label on which their nearest agree is said with its interval, where it is known", () => {
   const agreement = { key: "label", value: "CT", agreeing: 8, answers: 10, right: 0.812, low: 0.724, high: 0.884, images: 86 };
-  assert.equal(agreementOf(agreement), "For 86 images here, such an agreement was right in about 81 % (72 to 89 %).");
+  assert.equal(agreementOf(agreement), "Of 86 images here whose nearest agree as much, about 81 % have that label themselves (72 to 89 %).");
   assert.equal(agreementOf({ ...agreement, agreeing: 5 }), "");
   assert.equal(agreementOf({ ...agreement, right: null, low: null, high: null }), "");
   assert.equal(agreementOf(undefined), "");
@@ -124,11 +124,11 @@ test("how often agreement is right is said with its interval, where it is known"
 test("the finding of the nearest results is the headline, where most of them have it", () => {
   const hits = (...findings) => findings.map((label, index) => ({ image_id: `${index}`, labels: { label }, card: null }));
   const headline = (results) => headlineOf({ results });
-  assert.equal(headline(hits("a", "a", "b")), "2 of the 3 nearest: a");
+  assert.equal(headline(hits("a", "a", "b")), "2 of the 3 nearest are labelled “a”");
   assert.equal(headline(hits("a", "b", "b", "a")), "The results do not agree");
   const nearest = hits(..."aaaaaaaaab", ..."bbbbbbbbbbb");
   assert.equal(headline(nearest), "The results do not agree");
-  assert.equal(headline(nearest.slice(0, 15)), "9 of the 10 nearest: a");
+  assert.equal(headline(nearest.slice(0, 15)), "9 of the 10 nearest are labelled “a”");
   assert.equal(headline(hits("a")), "");
   const sexes = ["F", "F"].map((sex, index) => ({ image_id: `${index}`, labels: { sex }, card: null }));
   assert.equal(headline(sexes), "");
@@ -139,12 +139,12 @@ test("the finding of the nearest results is the headline, where most of them hav
 test("copies of a picture and images of a patient have one vote", () => {
   const hits = (...all) => all.map(([label, distance, patient = null], index) => ({ image_id: `${index}`, labels: { label }, card: null, distance, patient }));
   const copied = hits(["a", 0.2], ["a", 0.2], ["a", 0.2 + 1e-9], ["b", 0.3], ["a", 0.4]);
-  assert.equal(headlineOf({ results: copied }), "2 of the 3 nearest: a");
-  assert.equal(headlineOf({ results: hits(["a", 0.2], ["a", 0.21], ["a", 0.22], ["b", 0.3]) }), "3 of the 4 nearest: a");
+  assert.equal(headlineOf({ results: copied }), "2 of the 3 nearest are labelled “a”");
+  assert.equal(headlineOf({ results: hits(["a", 0.2], ["a", 0.21], ["a", 0.22], ["b", 0.3]) }), "3 of the 4 nearest are labelled “a”");
   assert.equal(headlineOf({ results: hits(["a", 0.1, "p"], ["a", 0.2, "p"], ["a", 0.25, "p"], ["b", 0.3, "q"]) }), "The results do not agree");
   assert.equal(headlineOf({ results: hits(["a", 0], ["a", 0], ["a", 0]) }), ""); // one picture agrees with itself
   const twelve = hits(...Array.from({ length: 12 }, (_, index) => ["a", index ? index / 10 : 0.1]));
-  assert.equal(headlineOf({ results: twelve }), "10 of the 10 nearest: a"); // others take the places of copies
+  assert.equal(headlineOf({ results: twelve }), "10 of the 10 nearest are labelled “a”"); // others take the places of copies
   const agreement = [{ key: "label", value: "a", agreeing: 4, answers: 5 }];
   assert.equal(agreementOn({ results: copied, agreement }), undefined); // measured without copies
   assert.equal(agreementOn({ results: copied.slice(2), agreement }), agreement[0]);
@@ -154,7 +154,7 @@ test("a modality is no finding", () => {
   const hits = (...all) => all.map((labels, index) => ({ image_id: `${index}`, labels, card: { modality: labels.modality } }));
   assert.equal(headlineOf({ results: hits({ modality: "CXR" }, { modality: "CXR" }, { modality: "CT" }) }), "");
   assert.equal(headlineOf({ results: hits({ label: "CXR", modality: "CR" }, { label: "CXR", modality: "CR" }, { label: "Hand" }) }), "");
-  assert.equal(headlineOf({ results: hits({ modality: "CXR", view: "PA" }, { modality: "CXR", view: "PA" }, { modality: "CXR" }) }), "2 of the 3 nearest: PA");
+  assert.equal(headlineOf({ results: hits({ modality: "CXR", view: "PA" }, { modality: "CXR", view: "PA" }, { modality: "CXR" }) }), "2 of the 3 nearest are labelled “PA”");
 });
 
 test("agreement is on the finding, not on what all images here have", () => {

@@ -5,6 +5,7 @@ import { EIGHT_BIT, levelOf, levelTable, paintColours, paintGrey, windowInStep }
 import { ellipseText, lengthText, shifted, valuesIn } from "./static/viewer/shapes.js";
 import { actualScale, FITTED, layoutOf, moved, toPane, toPicture, zoomed } from "./static/viewer/place.js";
 import { linkedIndex, linkOf, slicesAhead, stepsOf } from "./static/viewer/groups.js";
+import { CbirViewer } from "./static/viewer/viewer.js";
 
 const at = (positions, stack) => positions.map((position_mm) => ({ position_mm, stack }));
 
@@ -161,4 +162,16 @@ test("what is under the pointer stays there when it is zoomed", () => {
   assert.equal(moved(FITTED, 0.5, 0.5).x, 0); // the picture covers the pane
   assert.equal(actualScale(size, pane, 2), 1 / 6);
   assert.equal(zoomed(FITTED, 1 / 6, [0, 0], 1 / 6).scale, 1 / 6);
+});
+
+test("reset gives window and zoom of the file back, here and in the group", () => {
+  const viewerOf = (picture) => Object.assign(new CbirViewer(), { isConnected: true, dispatch() {}, picture, linked: "reset" });
+  const [ct, other, mr] = [[40, 400], [60, 300], [100, 200]].map((window, index) => viewerOf({ unit: index < 2 ? "HU" : "", windowing: { window } }));
+  const press = (key) => ct.press({ key, preventDefault() {}, stopPropagation() {} });
+  mr.window = [90, 100];
+  for (const key of ["5", "v", "+"]) press(key);
+  assert.deepEqual([ct, other, mr].map(({ window, inverted, scale }) => [window, inverted, scale]), [[[-600, 1500], true, 1.25], [[-600, 1500], false, 1.25], [[90, 100], false, 1.25]]);
+  press("0");
+  assert.deepEqual([ct, other, mr].map(({ window, inverted, scale }) => [window, inverted, scale]), [[null, false, 1], [null, false, 1], [[90, 100], false, 1]]);
+  assert.deepEqual(ct.shownWindow, [40, 400]);
 });

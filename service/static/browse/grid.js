@@ -17,12 +17,7 @@ export function visibleTiles({ count, columns, rowHeight, top, height, spare = 2
   const rows = Math.ceil(count / columns);
   const firstRow = Math.min(Math.max(0, Math.floor(top / rowHeight) - spare), Math.max(0, rows - 1));
   const lastRow = Math.min(rows, Math.max(firstRow, Math.ceil((top + height) / rowHeight) + spare));
-  return {
-    first: firstRow * columns,
-    last: Math.min(count, lastRow * columns),
-    before: firstRow * rowHeight,
-    after: (rows - lastRow) * rowHeight,
-  };
+  return { first: firstRow * columns, last: Math.min(count, lastRow * columns), before: firstRow * rowHeight, after: (rows - lastRow) * rowHeight };
 }
 
 /** The position that a key moves to; undefined for other keys. */

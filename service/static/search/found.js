@@ -5,6 +5,7 @@ import { card } from "../card.js";
 import { problemBox } from "../list_page.js";
 import { callParts, state, update } from "../page_state.js";
 import { asText, changes } from "../rounds.js";
+import { isTouched } from "../theme.js";
 import { tr, trn } from "../translate.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
 import { indexWithin } from "../viewer/groups.js";
@@ -85,15 +86,20 @@ function noResults({ settings: { where }, fields }) {
     ${where.length ? html`<button class="button" type="button" id="unfilter" @click=${() => changeSettings({ where: [] })}>${tr("Search without filters")}</button>` : nothing}</section>`;
 }
 
+/** The words [title, kinds] that invite a query; by touch nothing is dropped or pasted. */
+function invitation(ofSeries, byTouch) {
+  if (ofSeries) return [byTouch ? tr("Choose a CT series") : tr("Drop a CT series here"), tr("Folder or ZIP archive of its DICOM slices, or NIfTI")];
+  if (byTouch) return [tr("Choose an image"), tr("PNG, JPEG, TIFF, DICOM, NIfTI or a ZIP archive")];
+  return [tr("Drop an image here"), tr("or choose, or paste one: PNG, JPEG, TIFF, DICOM, NIfTI, a series, a folder or a ZIP archive")];
+}
+
 function start({ facts }) {
   const film = ({ image, title }) => html`<li>${card({ image_id: image, labels: { label: title }, links: { thumbnail: imageAddress(collectionName(), image, "/thumbnail") } }, { href: addressOf({ image }), actions: { open: () => startSearch({ image }) } })}</li>`;
-  const byTouch = matchMedia("(hover: none)").matches;
-  const invitation = facts.of_series ? tr("Drop a CT series here") : byTouch ? tr("Choose an image") : tr("Drop an image here");
-  const kinds = facts.of_series ? tr("Folder or ZIP archive of its DICOM slices, or NIfTI") : tr("or choose, or paste one: PNG, JPEG, TIFF, DICOM, NIfTI, a series, a folder or a ZIP archive");
+  const [title, kinds] = invitation(facts.of_series, isTouched());
   return html`<section class="start" id="start">
     <button class="drop" type="button" id="drop" @click=${() => document.getElementById("file").click()}>
       <svg viewBox="0 0 48 48" aria-hidden="true"><path d="M24 33V11m0 0-8 8m8-8 8 8M9 33v4a3 3 0 0 0 3 3h24a3 3 0 0 0 3-3v-4"></path></svg>
-      <b>${invitation}</b><span>${kinds}</span></button>
+      <b>${title}</b><span>${kinds}</span></button>
     ${facts.images
       ? html`<p class="hint">${tr("{count} images of {collection}. No image at hand? Begin with one of these:", { count: facts.images, collection: facts.collection })}</p><ul class="grid examples" role="list">${facts.examples.map(film)}</ul>`
       : html`<h2>${tr("This collection is empty")}</h2><p>cbir index FOLDER --collection COLLECTION</p>`}

@@ -65,6 +65,7 @@ const KEYS = () => [
   ["G", tr("Go to the results; arrow keys, Home and End move through them")],
   ["Enter", tr("On a result: compare it with the query")],
   ["D Z M C", tr("On the query: window, zoom, measure, region")],
+  ["0", tr("Reset window and zoom")],
   ["S", tr("On a result: search with it")],
   ["Y N", tr("On a result: like this, not like this; again to undo")],
   ["J B", tr("Refine with the marks, step back")],

@@ -3,7 +3,7 @@
 import { addressIn, fetchJson } from "../api.js";
 import { state, update } from "../page_state.js";
 import { Problem } from "../problems.js";
-import { byId } from "../theme.js";
+import { byId, isTouched } from "../theme.js";
 import { tr } from "../translate.js";
 import { changeCollection, collectionName, openAddress, showError, startSearch } from "./run.js";
 import { kindOf, writeAddress } from "./search_fields.js";
@@ -98,6 +98,7 @@ const isField = (target) => target.closest?.("input:not([type=checkbox], [type=r
 
 export function install() {
   const [box, file, folder] = ["box", "file", "folder"].map(byId);
+  if (isTouched()) box.placeholder = tr("Type an image id, a link or words …");
   byId("ask").addEventListener("submit", (event) => {
     event.preventDefault();
     openText(box.value);

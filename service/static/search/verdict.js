@@ -58,7 +58,7 @@ function independent(results) {
   return results.reduce((kept, hit) => (kept.length < NEAREST && !kept.some((other) => isCopy(hit, other)) ? [...kept, hit] : kept), []);
 }
 
-/** The value that most of the nearest results have, where it leads among all, or that they do not agree; "" where nothing is known of them, and where a filter or judgements asked for it. */
+/** How most of the nearest results are labelled, where that leads among all, or that they do not agree; "" where nothing is known of them, and where a filter or judgements asked for it. */
 export function headlineOf({ results, where = [], rounds = [] }) {
   const [key] = shareKeys(results);
   if (where.length || rounds.length || key === undefined || PLAIN_KEYS.includes(key)) return "";
@@ -68,7 +68,7 @@ export function headlineOf({ results, where = [], rounds = [] }) {
   const [{ name, count }] = near;
   if (MODALITY.test(name)) return "";
   if (name !== all[0].name || count <= nearest.length / 2) return tr("The results do not agree");
-  return tr("{agreeing} of the {answers} nearest: {value}", { agreeing: count, answers: nearest.length, value: name });
+  return tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing: count, answers: nearest.length, value: name });
 }
 
 /** The agreement of an answer on its most frequent finding, else on its usual label; undefined without one, and where copies agree with each other. */
@@ -80,10 +80,10 @@ export function agreementOn({ results, agreement }) {
   return agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
 }
 
-/** How often an agreement {right, low, high, images} like that of the first results was right; "" where little is known. */
+/** How often an agreement {right, low, high, images} like that of the first results was on the label of the query; "" where little is known. */
 export function agreementOf(agreement) {
   if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return "";
   const { right, low, high, images } = agreement;
   const percent = { right: Math.min(Math.round(right * 100), 99), low: Math.floor(low * 100), high: Math.ceil(high * 100) };
-  return tr("For {images} images here, such an agreement was right in about {right} % ({low} to {high} %).", { images, ...percent });
+  return tr("Of {images} images here whose nearest agree as much, about {right} % have that label themselves ({low} to {high} %).", { images, ...percent });
 }

@@ -59,7 +59,7 @@ export function installGestures(viewer) {
   };
 
   stage.addEventListener("contextmenu", (event) => viewer.picture && event.preventDefault());
-  stage.addEventListener("dblclick", () => viewer.tool !== "measure" && viewer.reset());
+  stage.addEventListener("dblclick", () => viewer.tool !== "measure" && viewer.fit());
   followPointers(stage, { begin, pinch, isOn: () => Boolean(viewer.picture) });
 
   function begin(event) {

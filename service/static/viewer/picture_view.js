@@ -137,8 +137,15 @@ export class PictureView extends HTMLElement {
     this.dispatch("zoom", { scale: place.scale });
   }
 
-  reset() {
+  fit() {
     this.placeAt(FITTED);
+  }
+
+  /** Window and zoom of the file, here and in the group. */
+  reset() {
+    this.fit();
+    this.inverted = false;
+    this.changeWindow(null);
   }
 
   zoomBy(factor, point) {

@@ -28,7 +28,7 @@ const ROWS = {
       ${button(tr("Invert"), invert, { title: "V", pressed: String(viewer.inverted) })}`;
   },
   zoom: (viewer) => html`${button("−", () => viewer.zoomBy(0.8), { name: tr("Zoom out") })}<output>${tr("{number} %", { number: fixed(viewer.scale * 100, 0) })}</output>
-    ${button("+", () => viewer.zoomBy(1.25), { name: tr("Zoom in") })}${button(tr("Fit"), () => viewer.reset(), { title: "0" })}
+    ${button("+", () => viewer.zoomBy(1.25), { name: tr("Zoom in") })}${button(tr("Fit"), () => viewer.fit())}
     ${button("1:1", () => viewer.actualSize(), { title: tr("A pixel of the picture on a pixel of the screen") })}`,
   measure(viewer) {
     const choose = (shapeKind) => Object.assign(viewer, { shapeKind }).redraw();
@@ -75,7 +75,7 @@ export class ToolStrip {
     this.draw();
   }
 
-  /** Show a sign for each tool of the viewer, which of them is chosen, and its row. */
+  /** Show a sign for each tool of the viewer, which of them is chosen, and its row; and one that resets what was changed. */
   draw() {
     const { viewer } = this;
     const names = viewer.tools.filter((name) => SIGNS[name]);
@@ -84,9 +84,15 @@ export class ToolStrip {
       const isChosen = name === viewer.tool;
       return html`<button type="button" title=${`${title} (${key})`} aria-label=${title} data-tool=${name} aria-pressed=${String(isChosen)} aria-expanded=${String(isChosen && this.#open)} @click=${() => this.choose(name)}>${text}</button>`;
     };
+    const reset = () => {
+      viewer.reset();
+      viewer.stage.focus({ preventScroll: true }); // the sign goes
+    };
+    const isChanged = viewer.picture && (viewer.window || viewer.inverted || viewer.scale !== 1);
     const isOpen = this.#open && viewer.picture && names.includes(viewer.tool);
     this.node.hidden = !names.length;
-    render(html`<div class="viewer-signs" role="group" aria-label=${tr("Tools for the picture")}>${names.map(sign)}</div>
+    render(html`<div class="viewer-signs" role="group" aria-label=${tr("Tools for the picture")}>${names.map(sign)}
+        ${isChanged ? button("↺", reset, { title: tr("Reset window and zoom"), name: tr("Reset") }) : nothing}</div>
       ${isOpen ? html`<div class="viewer-row" role="group" aria-label=${SIGNS[viewer.tool][1]}>${ROWS[viewer.tool](viewer)}</div>` : nothing}`, this.node);
   }
 }

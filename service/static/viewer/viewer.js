@@ -21,7 +21,7 @@
 //   Attribute wheel-zooms: the wheel zooms a picture that is no stack (else the page scrolls).
 //   Read only: index, start (that of the source), count, slice (of source.slices, that is shown), picture {size, spacing {rows, columns}, modality, unit, frames,
 //   windowing: {window, values}, rendered}, linkedBy, scale.
-// METHODS  goTo(index), reset() (fit), zoomBy(factor), actualSize(), press(event): handle a key as if the picture had the focus, true if it was one
+// METHODS  goTo(index), fit(), reset() (window and zoom), zoomBy(factor), actualSize(), press(event): handle a key as if the picture had the focus, true if it was one
 // EVENTS (bubbling CustomEvents; detail in braces)
 //   cbir-ready {picture}       a source's first picture is shown         cbir-failed {error}   nothing can be shown, which the viewer says
 //   cbir-slice {index, count, slice, byUser}   another slice is shown    cbir-window {window, picture}

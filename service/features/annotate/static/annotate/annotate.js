@@ -8,8 +8,6 @@ import { desk, switchReferences } from "./desk.js";
 import { answer, begin, hasItem, hold, initial, isPairs, pause, refill, undo } from "./judging.js";
 import { facts, personName } from "./study_facts.js";
 
-const KEY_STEP = 0.1; // part of a pane that an arrow key moves the images by
-const ZOOM = 1.25; // by a key
 const ROOM = "(min-width: 900px)"; // where reference images fit beside the pictures
 const TEXT_FIELDS = "input:not([type=checkbox]), textarea, select";
 const SINGLE_KEYS = "single-keys";
@@ -22,8 +20,7 @@ update({});
 const viewer = () => byId("left"); // another one follows it
 const skip = () => answer("skip");
 const press = (digit) => document.querySelector(`[data-key="${digit}"]:not(:disabled)`)?.click();
-const move = (right, down) => () => viewer().moveBy(right * KEY_STEP, down * KEY_STEP);
-const reset = () => viewer().reset();
+const fit = () => viewer().fit();
 
 const actions = {
   s: skip,
@@ -34,16 +31,11 @@ const actions = {
   r: () => facts.references.length && switchReferences(),
   w: () => viewer().strip.openRow("window"),
   l: switchColours,
-  f: reset,
-  "+": () => viewer().zoomBy(ZOOM),
-  "-": () => viewer().zoomBy(1 / ZOOM),
-  "Shift+ArrowLeft": move(1, 0),
-  "Shift+ArrowRight": move(-1, 0),
-  "Shift+ArrowUp": move(0, 1),
-  "Shift+ArrowDown": move(0, -1),
+  f: fit,
+  ...Object.fromEntries(["+", "-", ...["Left", "Right", "Up", "Down"].map((side) => `Shift+Arrow${side}`)].map((name) => [name, (event) => viewer().press(event)])),
   "?": () => byId("help").showModal(),
   ...(isPairs
-    ? { ArrowLeft: () => answer("first"), ArrowRight: () => answer("second"), ArrowDown: () => answer("alike"), "=": () => answer("alike"), g: () => document.querySelector("[data-grade]")?.focus(), 0: reset }
+    ? { ArrowLeft: () => answer("first"), ArrowRight: () => answer("second"), ArrowDown: () => answer("alike"), "=": () => answer("alike"), g: () => document.querySelector("[data-grade]")?.focus(), 0: fit }
     : { x: skip, ...Object.fromEntries([..."0123456789"].map((digit) => [digit, () => press(digit)])) }),
 };
 
@@ -58,7 +50,7 @@ function handleKey(event) {
   if (isCharacter && !byId("single-keys").checked) return;
   const name = isCharacter ? event.key.toLowerCase() : `${event.shiftKey ? "Shift+" : ""}${event.key}`;
   if (!actions[name]) return;
-  if (!event.repeat || event.shiftKey) actions[name](); // holding a key down judges only once
+  if (!event.repeat || event.shiftKey) actions[name](event); // holding a key down judges only once
   event.preventDefault();
 }
 

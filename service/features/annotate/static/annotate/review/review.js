@@ -50,18 +50,12 @@ function filter(name, title, options) {
 
 subscribe(({ answers, total, people, decisions, agreement, problem }) => {
   render(problemBox({ problem }), byId("trouble"));
-  render(
-    html`${filter("judged_by", tr("Judged by"), [["", tr("Everyone")], ...people.map((name) => [name, name])])}
-      ${filter("decision", tr("Decision"), [["", tr("Any")], ...decisions.map((each) => [each, decisionText(each, facts.grades)])])}
-      ${filter("disagreement", tr("Disagreement"), [["", tr("With or without")], ["people", tr("Between people")], ["model", tr("With the model")]])}`,
-    byId("filters"),
-  );
-  render(
-    html`<p class="count" id="count" role="status">${total === null ? "" : total ? trn("{count} answer", "{count} answers", total) : tr("No answers match.")}</p>
-      <ul class="judged" id="judged" role="list">${repeat(answers, ({ name }) => name, (answer) => answerCard(answer, answer.who === who, callbacks))}</ul>
-      ${answers.length < total ? html`<button class="button" type="button" id="more-answers" @click=${() => attempt(() => loadAnswers(answers.length))}>${tr("Show more")}</button>` : nothing}`,
-    byId("answers"),
-  );
+  render(html`${filter("judged_by", tr("Judged by"), [["", tr("Everyone")], ...people.map((name) => [name, name])])}
+    ${filter("decision", tr("Decision"), [["", tr("Any")], ...decisions.map((each) => [each, decisionText(each, facts.grades)])])}
+    ${filter("disagreement", tr("Disagreement"), [["", tr("With or without")], ["people", tr("Between people")], ["model", tr("With the model")]])}`, byId("filters"));
+  render(html`<p class="count" id="count" role="status">${total === null ? "" : total ? trn("{count} answer", "{count} answers", total) : tr("No answers match.")}</p>
+    <ul class="judged" id="judged" role="list">${repeat(answers, ({ name }) => name, (answer) => answerCard(answer, answer.who === who, callbacks))}</ul>
+    ${answers.length < total ? html`<button class="button" type="button" id="more-answers" @click=${() => attempt(() => loadAnswers(answers.length))}>${tr("Show more")}</button>` : nothing}`, byId("answers"));
   render(agreement ? agreementTables(agreement) : nothing, byId("agreement"));
 });
 await attempt(loadAll);
