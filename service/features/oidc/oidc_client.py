@@ -17,6 +17,7 @@ from itsdangerous import BadSignature, URLSafeTimedSerializer
 
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
+from cbir.system.files import read_password
 from cbir.system.remedies import install_command
 from service.access.security import is_loopback
 from service.access.sessions import User
@@ -332,9 +333,4 @@ def check_settings(settings: Settings) -> None:
 
 def _read_secret(settings: Settings) -> str | None:
     file = settings.oidc_client_secret_file
-    try:
-        return file.read_text(encoding="utf-8").strip() or None if file else None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            f"oidc_client_secret_file {file} cannot be read: {type(error).__name__}"
-        ) from error
+    return read_password(file, "oidc_client_secret_file").strip() or None if file else None
