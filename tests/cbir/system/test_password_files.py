@@ -20,5 +20,5 @@ def test_a_file_that_cannot_be_read_is_named_with_its_setting(tmp_path: Path) ->
     with pytest.raises(InvalidInput, match=r"^index_password_file .*password cannot be read: No such file"):
         read_password(file, "index_password_file")
     file.write_bytes(b"\xff")
-    with pytest.raises(DatabaseUnavailable, match="cannot be read: not UTF-8$"):
+    with pytest.raises(DatabaseUnavailable, match=r"cannot be read: not UTF-8$"):
         read_password(file, "collection_password_file", DatabaseUnavailable)
