@@ -263,11 +263,7 @@ class Neighbourhood:
             batch = slice(start, min(start + BATCH, compared))
             distances = squared_distances(gallery, self.space, units[batch], lengths)
             distances[np.arange(len(distances)), added[batch]] = np.inf
-            nearest = np.argpartition(distances, k - 1, axis=1)[:, :k]
-            nearest_distances = np.take_along_axis(distances, nearest, axis=1)
-            order = np.argsort(nearest_distances, axis=1, kind="stable")
-            rows[batch, :k] = np.take_along_axis(nearest, order, axis=1)
-            squared[batch, :k] = np.take_along_axis(nearest_distances, order, axis=1)
+            rows[batch, :k], squared[batch, :k] = nearest_columns(distances, k)
         return graph.extended(rows, squared), lengths
 
 
@@ -298,6 +294,14 @@ def squared_distances(gallery: VectorBlocks, space: Space, units: Floats, length
 
     for_each(gallery.chunks(), compare, min(cores(), 1 + len(gallery) // 8192))
     return np.maximum(squared, 0.0, out=squared)
+
+
+def nearest_columns(squared: Floats, k: int) -> tuple[Rows, Floats]:
+    """Return the columns (m, k) of the least values of each row of `squared` (m, n), least first, and the values."""
+    nearest = np.argpartition(squared, k - 1, axis=1)[:, :k]
+    values = np.take_along_axis(squared, nearest, axis=1)
+    order = np.argsort(values, axis=1, kind="stable")
+    return np.take_along_axis(nearest, order, axis=1), np.take_along_axis(values, order, axis=1)
 
 
 def flow_rows(graph: Graph, rows: Rows, passable: Rows | None) -> Rows:

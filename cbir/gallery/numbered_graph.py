@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cbir.gallery.gallery import top_k
 from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import LEAST as LEAST_SCALE
-from cbir.gallery.knn_graph import Graph, Neighbourhood
+from cbir.gallery.knn_graph import Graph, Neighbourhood, nearest_columns
 from cbir.gallery.vector_blocks import LEAST, Floats, Rows, Space, VectorBlocks, positions_among
 
 STEPS = 20  # of relevance along edges, at most
@@ -205,8 +205,4 @@ def _nearest(units: Floats, added: Rows) -> tuple[Rows, Floats]:
     """Return the images nearest to each of the `added`, nearest first, and their squared distances."""
     squared = np.maximum(2.0 - 2.0 * (units[added] @ units.T), 0.0)
     squared[np.arange(len(added)), added] = np.inf
-    k = min(NEAREST, len(units) - 1)
-    nearest = np.argpartition(squared, k - 1, axis=1)[:, :k]
-    distances = np.take_along_axis(squared, nearest, axis=1)
-    order = np.argsort(distances, axis=1, kind="stable")
-    return np.take_along_axis(nearest, order, axis=1), np.take_along_axis(distances, order, axis=1)
+    return nearest_columns(squared, min(NEAREST, len(units) - 1))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
@@ -15,6 +16,7 @@ from cbir.images.slice_order import SlicePlace
 Region = tuple[int, int, int, int]
 SIDE = 256  # longest side in pixels
 JPEG_QUALITY = 88
+Whole = TypeVar("Whole", bound=np.integer[Any])
 
 
 def crop(image: Image, region: Region) -> Image:
@@ -67,14 +69,17 @@ def encode_view(image: Image, side: int) -> bytes:
     return encode_image(shrink(image.pixels, side), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1])
 
 
-def shrink(pixels: Pixels, side: int) -> Pixels:
-    """Scale pixels down to a longest side of at most `side`; leave smaller ones unchanged."""
+def shrink(pixels: NDArray[Whole], side: int) -> NDArray[Whole]:
+    """Scale pixels down to a longest side of at most `side`, each the mean of those that it stands for.
+
+    Leaves smaller ones unchanged.
+    """
     height, width = pixels.shape[:2]
     longer = max(height, width)
     if longer <= side:
         return pixels
     size = max(1, round(width * side / longer)), max(1, round(height * side / longer))
-    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
+    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), pixels.dtype)
 
 
 def encode_image(pixels: Pixels, kind: str, options: Sequence[int] = ()) -> bytes:
@@ -170,7 +175,7 @@ class FramePixels:
         x, y, width, height = region = region or (0, 0, image.width, image.height)
         check_region(region, image.width, image.height)
         scaled = image.values or ScaledValues(image.pixels)
-        numbers = _reduced(scaled.numbers[y : y + height, x : x + width], side)
+        numbers = shrink(scaled.numbers[y : y + height, x : x + width], side)
         is_colour = numbers.ndim == 3
         little = np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<"))
         default = "RGB" if is_colour else "MONOCHROME1" if scaled.inverted else "MONOCHROME2"
@@ -204,13 +209,3 @@ def _as_shown(numbers: NDArray[np.integer]) -> Windowing:
     least, greatest = (0, 255) if numbers.dtype == np.uint8 else (numbers.min(), numbers.max())
     width = high - low + 1  # LINEAR: the first value is 0, the last 255
     return Windowing(low + width / 2, width, float(least), float(greatest))
-
-
-def _reduced(numbers: NDArray[np.integer], side: int) -> NDArray[np.integer]:
-    """Scale numbers down to a longest side of at most `side`, each the mean of those that it stands for."""
-    height, width = numbers.shape[:2]
-    longer = max(height, width)
-    if longer <= side:
-        return numbers
-    size = max(1, round(width * side / longer)), max(1, round(height * side / longer))
-    return np.asarray(cv2.resize(numbers, size, interpolation=cv2.INTER_AREA), numbers.dtype)

@@ -16,7 +16,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, BinaryIO, TextIO, cast
 
-from cbir.errors import InvalidInput
+from cbir.errors import CbirError, InvalidInput
 
 SUFFIX = ".partial"
 
@@ -38,6 +38,15 @@ def os_errors(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise InvalidInput(f"{what}: {error.strerror}") from error
+
+
+def read_password(file: Path, setting: str, failure: type[CbirError] = InvalidInput) -> str:
+    """Return the text of the `file` that a `setting` names, without its line end; raises `failure`."""
+    try:
+        return file.read_text(encoding="utf-8").strip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise failure(f"{setting} {file} cannot be read: {reason}") from error
 
 
 @contextmanager

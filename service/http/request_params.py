@@ -43,6 +43,16 @@ def as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def from_json(value: Any) -> Any:
+    """Parse a `value` sent as JSON text in a form or an address; return any other as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError("must be JSON") from None
+
+
 Where = Annotated[
     list[str],
     BeforeValidator(as_list),

@@ -3,7 +3,6 @@
 Those of the re-ranker are an object in JSON, NAME=VALUE in forms and addresses.
 """
 
-import json
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -35,6 +34,7 @@ from service.http.request_params import (
     Rendering,
     Where,
     as_list,
+    from_json,
 )
 from service.http.search_kinds import KINDS, SearchKind
 
@@ -146,16 +146,6 @@ MAX_SITES = 64
 MAX_DIMENSIONS = 65_536  # of a vector
 
 
-def _parse_list(value: Any) -> Any:
-    """Parse a JSON list sent as text in a form or an address."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        raise ValueError("must be a JSON list") from None
-
-
 def _as_list_of_objects(value: Any) -> Any:
     """Wrap an object in a list; return other values as they are."""
     return [value] if isinstance(value, dict) else value
@@ -253,7 +243,7 @@ class ByImage(SearchParameters, Rendering):
     parameters: AsAssignments
     feedback: Annotated[
         Judgements,
-        BeforeValidator(_parse_list),
+        BeforeValidator(from_json),
         WithJsonSchema({"type": "string", "contentMediaType": JSON, "default": "[]"}),
     ] = Field(
         default=[],

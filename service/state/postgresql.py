@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from cbir.errors import InvalidInput
 from cbir.store.postgresql.postgresql_database import CONNECTING
 from cbir.system.addresses import state_schema
+from cbir.system.files import read_password
 from cbir.system.remedies import install_command
 from service.state.schema import StateUnavailable, tables
 
@@ -76,7 +77,9 @@ class PostgresqlSchema:
             from cbir.store.postgresql.postgresql_connection import WatchedConnection
 
             if self._password_file:
-                parameters["password"] = _read_password(self._password_file)
+                parameters["password"] = read_password(
+                    self._password_file, "state_database_password_file", StateUnavailable
+                )
             return WatchedConnection.connect(*arguments, **parameters)
 
         @event.listens_for(engine, "begin")
@@ -139,11 +142,3 @@ def continue_numbers(connection: Connection, table: Table) -> None:
     if column is not None:
         last = select(func.max(column)).scalar_subquery()
         connection.execute(select(func.setval(func.pg_get_serial_sequence(table.name, column.name), last)))
-
-
-def _read_password(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8").strip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise StateUnavailable(f"state_database_password_file {file} cannot be read: {reason}") from error

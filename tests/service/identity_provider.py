@@ -48,6 +48,8 @@ class Provider(ThreadingHTTPServer):
         self.asked: list[str] = []
         self.refused: list[str] = []
         self.failing = False  # its token endpoint
+        self.coding = ""  # that its answers claim to have
+        self.unsent = 0  # bytes that its answers announce and lack
 
     def id_token(self, nonce: str) -> str:
         """Return a signed ID token."""
@@ -131,7 +133,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(len(body) + self.server.unsent))
+        if self.server.coding:
+            self.send_header("Content-Encoding", self.server.coding)
         self.end_headers()
         self.wfile.write(body)
 

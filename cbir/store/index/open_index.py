@@ -21,6 +21,7 @@ from cbir.store.index.indexed_vectors import IndexedVectors
 from cbir.store.index.port import IndexScope, Numbers, VectorIndex
 from cbir.store.index.stored_neighbours import StoredNeighbours
 from cbir.store.views.index_feed import IndexFeed, Version, scope_conditions
+from cbir.system.files import read_password
 
 if TYPE_CHECKING:
     from cbir.store.index.milvus_collection import MilvusConnection
@@ -208,18 +209,10 @@ def _engine(collection: Collection, kind: str, settings: Settings) -> IndexEngin
         return LocalEngine(collection, kind, settings.index_probes)
     if kind == "pgvector":
         return PgvectorEngine(collection)
-    password, ca_file = _read_password(settings.index_password_file), settings.index_ca_file
+    password_file, ca_file = settings.index_password_file, settings.index_ca_file
+    password = read_password(password_file, "index_password_file").strip() if password_file else None
     _require_certificate(ca_file)
     return MilvusEngine(settings.index, password, ca_file)
-
-
-def _read_password(file: Path | None) -> str | None:
-    if file is None:
-        return None
-    try:
-        return file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"the setting index_password_file: {file} cannot be read") from error
 
 
 def _require_certificate(file: Path | None) -> None:

@@ -15,7 +15,7 @@ from cbir import settings
 from cbir.errors import CollectionDamaged, DatabaseUnavailable, InvalidInput
 from cbir.store.base.collection_folder import file_mode
 from cbir.system.addresses import collection_name, validate_collection_address
-from cbir.system.files import OWNER_FOLDER, write_bytes
+from cbir.system.files import OWNER_FOLDER, read_password, write_bytes
 
 NAME = "database.json"
 PASSWORDS = "CBIR_COLLECTION_PASSWORDS"  # JSON, by user and hash of the server; child processes inherit it
@@ -102,8 +102,4 @@ def find_password(url: URL) -> str | None:
     file = None if password else settings.load().collection_password_file
     if file is None:
         return password and str(password)
-    try:
-        return file.read_text(encoding="utf-8").strip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise DatabaseUnavailable(f"collection_password_file {file} cannot be read: {reason}") from error
+    return read_password(file, "collection_password_file", DatabaseUnavailable)

@@ -10,13 +10,14 @@ from contextlib import suppress
 from functools import cached_property, partial
 from importlib.util import find_spec
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
+from cbir.system.files import read_password
 from cbir.system.remedies import install_command
 from service.access.security import is_loopback
 from service.access.sessions import User
@@ -28,6 +29,7 @@ from service.state.database import StateDatabase
 if TYPE_CHECKING:
     from authlib.integrations.requests_client import OAuth2Session
     from joserfc.jwk import KeySet
+    from requests import Response, Session
 
 LIFETIME_SECONDS = 600  # of a login that has begun in a browser
 MAX_COOKIE_LENGTH = 3800  # browsers drop cookies of more than 4096 bytes
@@ -37,6 +39,10 @@ METADATA_SECONDS = 3600  # metadata and keys are fetched again
 KEYS_SECONDS = 10  # at least, between two fetches because of a signature that no key has made
 DOWN_SECONDS = 10  # until a provider that does not answer is asked again
 MAX_GROUPS = 1000
+MAX_BYTES = 2**20  # of an answer of the provider
+PIECE = 2**14  # bytes of an answer read at a time
+
+AnySession = TypeVar("AnySession", bound="Session")
 
 log = logging.getLogger(__name__)
 
@@ -230,8 +236,6 @@ class OidcClient:
     def _fetch(self, address: str) -> dict[str, Any]:
         from requests import RequestException, Session
 
-        from service.features.oidc.bounded_session import limit_answers
-
         if time.monotonic() < self._down_until:  # else everyone who logs in would occupy a thread
             raise LoginFailed("the provider does not answer")
         try:
@@ -249,8 +253,6 @@ class OidcClient:
     def _session(self, redirect_uri: str) -> "OAuth2Session":
         from authlib.integrations.requests_client import OAuth2Session
 
-        from service.features.oidc.bounded_session import limit_answers
-
         secret = _read_secret(self.settings)
         session = OAuth2Session(
             self.settings.oidc_client_id,
@@ -261,6 +263,28 @@ class OidcClient:
             code_challenge_method="S256",
         )
         return limit_answers(session)
+
+
+def limit_answers(session: AnySession) -> AnySession:
+    """Let `session` read answers of at most 1 MiB and follow no redirect, and return it."""
+    session.stream = True  # so that `_read_answer` reads first
+    session.hooks["response"].append(_read_answer)
+    return session
+
+
+def _read_answer(response: "Response", **_: Any) -> None:
+    """Read the answer to a request; raises RequestException if it is too large, or a redirect."""
+    from requests import RequestException
+
+    content = b""
+    with response:
+        for piece in response.iter_content(PIECE):
+            content += piece
+            if len(content) > MAX_BYTES or response.is_redirect:
+                break
+    if len(content) > MAX_BYTES or response.is_redirect:
+        raise RequestException("the answer is a redirect, or too large", response=response)
+    response._content = content
 
 
 def usable_keys(published: dict[str, Any]) -> "KeySet":
@@ -309,9 +333,4 @@ def check_settings(settings: Settings) -> None:
 
 def _read_secret(settings: Settings) -> str | None:
     file = settings.oidc_client_secret_file
-    try:
-        return file.read_text(encoding="utf-8").strip() or None if file else None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            f"oidc_client_secret_file {file} cannot be read: {type(error).__name__}"
-        ) from error
+    return read_password(file, "oidc_client_secret_file").strip() or None if file else None

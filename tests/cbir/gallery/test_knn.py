@@ -7,7 +7,7 @@ from cbir.errors import DeviceFailed
 from cbir.gallery import knn, knn_graph, knn_lists
 from cbir.gallery import vector_blocks as whitening
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.knn_graph import Neighbourhood
+from cbir.gallery.knn_graph import Neighbourhood, nearest_columns
 from cbir.gallery.knn_lists import add_reverse_neighbours
 from cbir.system import device_failure
 from cbir.system.device import DeviceChoice
@@ -241,3 +241,11 @@ def test_neighbours_on_a_gpu_are_the_nearest_of_all(monkeypatch: pytest.MonkeyPa
     monkeypatch.undo()
     monkeypatch.setattr(knn, "EXACT", 100)
     np.testing.assert_array_equal(instead.rows, knn.find_neighbours(vectors, space).rows)
+
+
+def test_the_nearest_columns_of_each_row_come_in_order() -> None:
+    squared = np.random.default_rng(3).random((7, 40)).astype(np.float32)
+    squared[2, 5:] = np.inf
+    columns, values = nearest_columns(squared, 5)
+    np.testing.assert_array_equal(columns, np.argsort(squared, axis=1)[:, :5])
+    np.testing.assert_array_equal(values, np.sort(squared, axis=1)[:, :5])

@@ -73,9 +73,12 @@ def test_an_address_stands_for_the_folder_of_its_files(
         ("search", "x.png"),
         pytest.param(
             ("annotate", "serve"),
-            marks=pytest.mark.skipif(not find_spec("torch"), reason="torch is not installed"),
+            marks=[
+                pytest.mark.features,
+                pytest.mark.skipif(not find_spec("torch"), reason="torch is not installed"),
+            ],
         ),
-        ("search", "--study", "1.2.3", "--level", "study"),
+        pytest.param(("search", "--study", "1.2.3", "--level", "study"), marks=pytest.mark.features),
     ],
 )
 def test_without_the_server_one_line_names_it_and_the_remedy(arguments: tuple[str, ...]) -> None:

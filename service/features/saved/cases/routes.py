@@ -1,8 +1,7 @@
 """Endpoints of saved cases: list, save, read, change, delete, and export as a teaching file."""
 
-import json
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from flask import Blueprint, Response, request
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
@@ -77,22 +76,12 @@ class CaseListParameters(SavedListParameters):
     )
 
 
-def _parse_object(value: Any) -> Any:
-    """Parse a JSON object sent as text in a form."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        raise ValueError("must be a JSON object") from None
-
-
 class UploadedCase(CollectionParameters):
     """Case whose query is an uploaded image."""
 
     case: Annotated[
         NewCase,
-        BeforeValidator(_parse_object),
+        BeforeValidator(request_params.from_json),
         WithJsonSchema({"type": "string", "contentMediaType": request_params.JSON}),
     ] = Field(
         description="The case as JSON, see NewCase; its `search` has neither image_id nor text.",

@@ -237,6 +237,15 @@ def test_a_provider_that_is_down_or_another(
     assert log_in(app.test_client()).status_code == 200
 
 
+@pytest.mark.parametrize("damage", [{"unsent": 9}, {"coding": "gzip"}])
+def test_an_answer_of_the_provider_that_cannot_be_read(
+    app: Flask, provider: Provider, damage: dict[str, Any]
+) -> None:
+    for name, value in damage.items():
+        setattr(provider, name, value)
+    assert app.test_client().get("/login/oidc").status_code == 502
+
+
 def test_an_error_of_the_provider(app: Flask, provider: Provider) -> None:
     client = app.test_client()
     address = re.sub("code=[^&]+", "error=access_denied", begin(client))
