@@ -224,15 +224,15 @@ def test_while_the_server_is_down_sessions_go_on_for_a_while(
 
 @pytest.mark.features
 def test_copy_moves_everything(address: str) -> None:
+    # A table of a feature: where none is installed, a service would not start beside it.
+    from service.features.saved.cases.tables import QueryPicture, Viewer, add_case, list_cases, read_picture
+    from service.features.saved.messages import CaseSearch, NewCase
+
     file = StateDatabase(settings.load().state_folder)
     session = StoredSession("hash", None, "mia", ("ct",), 4_000_000_000)
     key = CountKey("2026-03-02", "search", "none", "done")
     add_session(file, session, 10, 10)
     add_counts(file, {key: 7}, "2026-01-01")
-    # A table of a feature: where none is installed, a service would not start beside it.
-    from service.features.saved.cases.tables import QueryPicture, Viewer, add_case, list_cases, read_picture
-    from service.features.saved.messages import CaseSearch, NewCase
-
     case = NewCase(title="Knee", search=CaseSearch())
     add_case(file, "user mia", "knees", case, QueryPicture(b"\x89PNG", "abc"), None)
     add_job(file, NewJob("index", "c", {"sources": ["/archive"]}, "place", "lane"), 10)
