@@ -136,6 +136,11 @@ def test_nothing_to_choose_from(strategy):
     assert select_pairs(strategy, severity(0), set(), 0.5, rng()).shape == (0, 2)
 
 
+def test_a_share_is_of_the_allowed_images():
+    found = select_pairs("variance", severity(100), set(), 0.25, rng(), np.arange(100) < 40)
+    assert len(np.unique(found)) == 10
+
+
 def test_variance_takes_the_most_uncertain():
     known = severity(100)
     found = select_pairs("variance", known, set(), 10, rng())
