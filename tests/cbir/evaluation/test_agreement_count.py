@@ -30,6 +30,7 @@ from cbir.rerank.answer_evidence import (
     LEAST_IMAGES,
     AgreementBlock,
     Evidence,
+    block_of,
     rising_blocks,
 )
 from cbir.search import Request, Searcher, Stopwatch
@@ -108,6 +109,11 @@ def test_agreement_is_counted_as_by_hand(patients: int) -> None:
     one_of_each = blocks_of(count_by_hand(gallery, labelled, bool(patients)))
     assert without_patients(measured[BY_PATIENT]) == one_of_each
     assert measured[BY_IMAGE].groups == {}  # every value has enough searches
+
+
+def test_twenty_searches_make_a_block() -> None:
+    few, enough = AgreementBlock(3, 19, 5), AgreementBlock(8, 20, 15)
+    assert [block_of((few, enough), agreeing) for agreeing in (2, 3, 7, 8, 10)] == [None] * 3 + [enough] * 2
 
 
 def test_an_interval_counts_patients() -> None:

@@ -12,7 +12,7 @@ from scipy.stats import kendalltau
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.evaluation.collection_comparison import compare_collections
+from cbir.evaluation.collection_comparison import _compare_query, compare_collections
 from cbir.evaluation.commands.compare_collections import _facts, _print_comparison
 from cbir.evaluation.rank_metrics import average_precision
 from cbir.evaluation.report.comparison_report import write_comparison_report
@@ -100,6 +100,12 @@ def test_figures_are_those_of_the_obvious_form(folders, loaded):
         assert metric.p < 0.01
     different = comparison.most_different()
     assert [query.overlap for query in different] == sorted(comparison.overlaps)[:10]
+
+
+def test_overlap_is_a_share_of_the_longer_list():
+    """A collection that leaves out more images of a patient has fewer answers."""
+    long, short = np.array([1, 2, 3, 4]), np.array([2, 1])
+    assert [_compare_query("abcde", 0, both).overlap for both in ([long, short], [short, long])] == [0.5, 0.5]
 
 
 def test_images_of_one_collection_alone_are_left_out(folders, loaded, tmp_path):

@@ -53,6 +53,15 @@ def test_what_is_promised_by_simulation(fdr):
     assert np.mean(found) > 10
 
 
+def test_no_more_are_false_than_are_selected():
+    """One of 500 scores is above 1000 negatives; as many as two negatives might be."""
+    scores = np.append(np.full(499, -1.0), 2000.0)
+    selected, most_false = select_above_negatives(scores, np.arange(1000.0), 0.5)
+    assert np.flatnonzero(selected).tolist() == [499]
+    assert most_above(1, 1000, 500) == 2
+    assert most_false == 1
+
+
 def test_the_bound_holds_at_all_places_together():
     """Count all orders of 5 calibrating and 4 new negatives."""
     exceeded, orders = 0, list(combinations(range(9), 5))

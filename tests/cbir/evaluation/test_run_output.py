@@ -42,6 +42,14 @@ def test_run_files_are_what_the_service_answers(collection, out):
         assert (np.diff(scores) < 0).all()
 
 
+@pytest.mark.parametrize(("depth", "queries"), [(44, 0), (43, 45)])
+def test_queries_with_too_few_answers_for_anmrr_are_counted(collection, tmp_path, depth, queries):
+    """At most 22 other images are relevant to a query, and ANMRR reads twice as many answers."""
+    options = ("--rerank", "none", "--depth", depth, "--measures", "ANMRR", *FAST)
+    run("--collection", collection.folder, "--out", tmp_path, *options)
+    assert summary(tmp_path)["terms"]["shallower_than_anmrr"] == queries
+
+
 def test_files_give_trec_eval_the_same_figures(out):
     with (out / "qrels.txt").open() as file:
         qrels = pytrec_eval.parse_qrel(file)

@@ -98,6 +98,18 @@ def test_the_best_few_are_the_first_of_all(name, k):
 
 
 @MEMBERS
+def test_the_best_few_of_those_that_may_be_selected(name):
+    """Sixty images that are far from the query; others have better scores."""
+    vectors = vectors_of(1500)
+    query, gallery = vectors[3], gallery_of(vectors)
+    ranking = rank(query, gallery)
+    far = np.sort(np.argsort(ranking.distances)[700:760])
+    scores = rerank.get(name)(query, ranking, gallery).scores
+    hits = rerank_top(rerank.get(name), query, ranking, gallery, 5, far)
+    assert hits.numbers.tolist() == far[top_k(scores[far], 5)].tolist()
+
+
+@MEMBERS
 @pytest.mark.parametrize("kind", ["copies", "far from the origin"])
 def test_the_best_few_are_the_first_of_all_where_many_are_alike(name, kind):
     vectors = vectors_of(1500)

@@ -77,6 +77,12 @@ def test_nothing_to_choose_from(scores, grades):
     assert fit_grade_scale(scores, grades.astype(float)) is None
 
 
+@pytest.mark.parametrize(("rare", "found"), [(4, False), (5, True)])
+def test_five_images_of_a_grade_are_enough(rare, found):
+    scale = fit_grade_scale(np.arange(90.0), np.repeat([0.0, 1.0], [90 - rare, rare]))
+    assert (scale is not None) == found
+
+
 @pytest.mark.parametrize("coverage", [0.8, 0.9])
 def test_intervals_cover_their_share_in_each_region(coverage):
     """Grades of the lowest images are exact, others are noisy: one width for all would fail both."""

@@ -24,6 +24,19 @@ LABELS = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2])
 NAMES = pytest.mark.parametrize("name", losses.names())
 
 
+def test_a_classifier_weighs_its_classes():
+    """Focal loss, image by image: minus w (1 - p)^gamma log p of the true class."""
+    torch.manual_seed(0)
+    weights = torch.tensor([0.2, 1.0, 3.0])
+    loss, embeddings = losses.ClassificationLoss(8, 3, 2.0, weights), scores_of(9, 8)
+    logits = loss.classifier(embeddings.float()).double().detach().numpy()
+    total = 0.0
+    for row, label in zip(logits, LABELS.tolist(), strict=True):
+        p = np.exp(row[label]) / np.exp(row).sum()
+        total -= weights[label].item() * (1 - p) ** 2 * np.log(p)
+    assert loss(embeddings, LABELS).item() == pytest.approx(total / 9, rel=1e-5)
+
+
 @NAMES
 @pytest.mark.parametrize("type_", [torch.float16, torch.float32, torch.float64])
 def test_embeddings(name, type_):

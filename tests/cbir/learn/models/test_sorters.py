@@ -380,6 +380,14 @@ def test_each_kind_of_synthetic_scores():
     assert float((scores.abs() > 1).float().mean()) == pytest.approx((1 / 4 + 1 / 12) * 0.317, abs=0.02)
 
 
+def test_a_quarter_is_uniform_over_the_whole_range():
+    """Sorted, such scores are near the quantiles of the distribution; few of the other vectors are."""
+    scores = scores_of(1000, 1000).sort(dim=1).values
+    quantiles = (2 * torch.arange(1000) + 1) / 1000 - 1
+    uniform = (scores - quantiles).abs().amax(dim=1) < 0.13
+    assert float(uniform.float().mean()) == pytest.approx(1 / 4, abs=0.05)
+
+
 @pytest.mark.parametrize("length", [60, 25, 20, 7, 1])
 def test_the_middle_among_all_copies_is_the_middle_rank(length):
     """Scores are repeated as often as they fit: a network that takes all of them for the middle one."""

@@ -136,6 +136,20 @@ def test_nothing_to_choose_from(strategy):
     assert select_pairs(strategy, severity(0), set(), 0.5, rng()).shape == (0, 2)
 
 
+@EVERY
+@pytest.mark.parametrize("count", [30, 60, 90])
+def test_an_image_is_chosen_once(strategy, count):
+    member = strategies.strategy(strategy)
+    if isinstance(member, strategies.ImageStrategy):  # the others choose pairs
+        images = member.images(CandidatePool(60, severity(60), (), None), count, rng())
+        assert len(images) == len(np.unique(images)) == min(count, 60)
+
+
+def test_a_share_is_of_the_allowed_images():
+    found = select_pairs("variance", severity(100), set(), 0.25, rng(), np.arange(100) < 40)
+    assert len(np.unique(found)) == 10
+
+
 def test_variance_takes_the_most_uncertain():
     known = severity(100)
     found = select_pairs("variance", known, set(), 10, rng())

@@ -127,6 +127,15 @@ def test_another_value_of_a_setting_gives_another_severity() -> None:
         assert not np.array_equal(fit(**{**short, name: value}).severity(VALUES).mean, plain), name
 
 
+def test_first_weights_are_drawn_by_the_seed() -> None:
+    """Without dropout, and with steps too short to matter, nothing else depends on it."""
+    one, same, other = (
+        fit(seed=seed, steps=0, epochs=1, rate=1e-9, dropout=0.0).severity(VALUES).mean for seed in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(one - other).max() > 0.1
+
+
 def test_passes_are_sampled_by_the_seed() -> None:
     made = fit(steps=5, epochs=1)
     before = made.severity(VALUES).mean

@@ -7,12 +7,18 @@ import pytest
 
 from cbir.errors import InvalidInput
 from cbir.learn.severity.judged_pairs import SeverityEstimate
-from cbir.learn.severity.severity_rankers import BayesianRanker
+from cbir.learn.severity.severity_rankers import BayesianRanker, ValueRanker
 from service.features.annotate.active import simulation_report
 from service.features.annotate.active.pair_selection import first_pairs
 from service.features.annotate.active.severity_grades import compare_grades, fit_grade_thresholds
-from service.features.annotate.active.simulation import SimulationPlan, _round, answers, simulate
-from tests.service.features.annotate.active.drawn import SIDE, draw
+from service.features.annotate.active.simulation import (
+    SimulationPlan,
+    _round,
+    answers,
+    load_graded_images,
+    simulate,
+)
+from tests.service.features.annotate.active.drawn import SIDE, collection_of, draw
 
 PICTURES, GRADES = draw(100)
 TRAIN, TEST = np.arange(70), np.arange(70, 100)
@@ -103,6 +109,17 @@ def test_the_same_plan_asks_the_same():
     assert one.as_dict() == other.as_dict()
 
 
+def test_another_seed_asks_other_pairs():
+    values = PICTURES.reshape(len(PICTURES), -1)[:, ::50].astype(np.float32)
+    small = ValueRanker(directions=4, hidden=4, passes=2, epochs=1, steps=0)
+    one, other = (
+        simulate(values, GRADES, TRAIN, TEST, SimulationPlan(rounds=0, seed=seed), lambda _: small).pairs
+        for seed in (1, 2)
+    )
+    assert len(one) == len(other)
+    assert not np.array_equal(one, other)
+
+
 def test_it_begins_with_the_pairs_it_is_given():
     begin = first_pairs(70, 0.2, None, np.random.default_rng(9))
     shown = []
@@ -127,6 +144,14 @@ def test_errors_come_at_their_rate_and_are_either_wrong_answer():
     assert (said != 1).mean() == pytest.approx(0.3, abs=0.03)
     assert (said == 0).mean() == pytest.approx(0.15, abs=0.03)
     assert (answers(grades, pairs, 1.0, np.random.default_rng(0)) != 1).all()
+
+
+def test_all_images_of_a_patient_are_on_one_side(tmp_path):
+    with collection_of(tmp_path, PICTURES[:30], GRADES[:30]) as collection:
+        images = load_graded_images(collection, "grade", make(0), held_out=1 / 3)
+    np.testing.assert_array_equal(images.grades, GRADES[:30])
+    assert sorted([*images.train, *images.test]) == list(range(30))
+    assert not set(images.train // 3) & set(images.test // 3)
 
 
 def test_images_to_test_on_are_not_learnt_from():
