@@ -113,12 +113,12 @@ test("the verdict is one line", () => {
   assert.equal(verdictOf({ likeness: null, outlier: null }), null);
 });
 
-test("how many images have the label on which their nearest agree is said with its interval, where it is known", () => {
+test("how often such an agreement is right is said with its interval, where it is known", () => {
   const agreement = { key: "label", value: "CT", agreeing: 8, answers: 10, right: 0.812, low: 0.724, high: 0.884, images: 86 };
-  assert.equal(agreementOf(agreement), "Of 86 images here whose nearest agree as much, about 81 % have that label themselves (72 to 89 %).");
-  assert.equal(agreementOf({ ...agreement, agreeing: 5 }), "");
-  assert.equal(agreementOf({ ...agreement, right: null, low: null, high: null }), "");
-  assert.equal(agreementOf(undefined), "");
+  assert.deepEqual(agreementOf(agreement), ["Right in about 81 % of such cases", "(72 to 89 %, of 86 images here). Not a probability for this patient."]);
+  assert.deepEqual(agreementOf({ ...agreement, agreeing: 5 }), []);
+  assert.deepEqual(agreementOf({ ...agreement, right: null, low: null, high: null }), []);
+  assert.deepEqual(agreementOf(undefined), []);
 });
 
 test("the finding of the nearest results is the headline, where most of them have it", () => {

@@ -45,13 +45,14 @@ function verdict(now) {
   if (!answer?.results.length) return nothing;
   const found = verdictOf(answer.query);
   const outlier = found?.level === "outlier";
-  const headline = outlier ? "" : headlineOf({ results: answer.results, where: settings.where, rounds });
-  const agreement = headline ? agreementOf(agreementOn(answer)) : "";
+  const said = outlier ? "" : headlineOf({ results: answer.results, where: settings.where, rounds });
+  const headline = rounds.length ? tr("Refined by your marks") : said;
+  const [right, sure] = said ? agreementOf(agreementOn(answer)) : [];
   return html`<section class=${`verdict ${found?.level ?? ""}`} aria-label=${tr("What the results say together")}>
     ${headline || found ? html`<h2 id="verdict">${headline || found.title}</h2>` : nothing}
     ${found?.text ? html`<p>${found.text}</p>` : nothing}
     ${outlier ? nothing : shareBar(answer, shareKey, expert)}
-    ${agreement ? html`<p id="agreement">${agreement}</p>` : nothing}
+    ${right ? html`<p id="agreement"><span>${right}</span> <span>${sure}</span></p>` : nothing}
     ${headline && found ? html`<p id="likeness">${found.title.split(/(?=\s*[:：])/).map((part) => html`<span>${part}</span>`)}</p>` : nothing}
     ${callParts("lines", now)}
   </section>`;

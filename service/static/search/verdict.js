@@ -80,10 +80,10 @@ export function agreementOn({ results, agreement }) {
   return agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
 }
 
-/** How often an agreement {right, low, high, images} like that of the first results was on the label of the query; "" where little is known. */
+/** How often an agreement {right, low, high, images} like that of the first results was right: [the share, how sure that is]; [] where little is known. */
 export function agreementOf(agreement) {
-  if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return "";
+  if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return [];
   const { right, low, high, images } = agreement;
   const percent = { right: Math.min(Math.round(right * 100), 99), low: Math.floor(low * 100), high: Math.ceil(high * 100) };
-  return tr("Of {images} images here whose nearest agree as much, about {right} % have that label themselves ({low} to {high} %).", { images, ...percent });
+  return [tr("Right in about {right} % of such cases", percent), tr("({low} to {high} %, of {images} images here). Not a probability for this patient.", { images, ...percent })];
 }

@@ -54,6 +54,7 @@ export function windowInStep(window, from, to) {
 
 /** A window without digits that nobody sees. */
 export const tidy = (window) => window.map((value) => Number(value.toPrecision(6)));
+export const rounded = (value) => (Math.abs(value) >= 100 ? Math.round(value) : Number(value.toPrecision(3))); // as it is shown
 
 export const PRESETS = [
   { name: tr("Soft tissue"), window: [40, 400] },

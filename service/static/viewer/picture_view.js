@@ -4,7 +4,7 @@ import { number, tr } from "../translate.js";
 import { html, render } from "../vendor/lit.js";
 import { handleKey, installGestures } from "./gestures.js";
 import * as groups from "./groups.js";
-import { EIGHT_BIT, Film, tidy } from "./levels.js";
+import { EIGHT_BIT, Film, rounded, tidy } from "./levels.js";
 import { keyOf } from "./picture_source.js";
 import { actualScale, FITTED, layoutOf, moved, zoomed } from "./place.js";
 import { drawShapes } from "./shapes.js";
@@ -222,7 +222,7 @@ export class PictureView extends HTMLElement {
     this.slider.setAttribute("aria-valuetext", position);
     this.counter.textContent = count > 1 && this.shownIndex >= 0 ? position : ""; // of the picture, which comes later
     const hasWindow = picture && (picture.windowing !== EIGHT_BIT || this.window);
-    this.windowed.textContent = hasWindow ? `C ${round(this.shownWindow[0])} · W ${round(this.shownWindow[1])}` : "";
+    this.windowed.textContent = hasWindow ? `${this.shownWindow.map((value, index) => `${"CW"[index]} ${number(rounded(value))}`).join(" · ")}` : "";
     this.dataset.tool = this.tools.includes(this.tool) ? this.tool : "zoom";
     this.classList.toggle("scrolls", count > 1 || this.scale > 1 || !["zoom"].includes(this.dataset.tool));
     this.strip.draw();
@@ -245,5 +245,3 @@ export class PictureView extends HTMLElement {
     }
   }
 }
-
-const round = (value) => number(Number(value.toPrecision(Math.abs(value) >= 1000 ? 5 : 3)));

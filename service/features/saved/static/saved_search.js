@@ -16,8 +16,7 @@ const MAX_ROUNDS = 50;
 const drafts = new WeakMap(); // {title, note} of queries, typed and not kept yet
 
 /** Judgements of the API as text of rounds.js; those without a direction are left out. */
-const judgementText = (list) =>
-  asText(new Map(list.filter(({ relevance }) => relevance).map(({ image_id, relevance }) => [image_id, Math.sign(relevance)])));
+const judgementText = (list) => asText(new Map(list.filter(({ relevance }) => relevance).map(({ image_id, relevance }) => [image_id, Math.sign(relevance)])));
 
 /**
  * The content of a case. query: of the page; params: what was searched with; answer: of the API;
@@ -33,9 +32,7 @@ export function toContent({ query, params, answer, rounds, marks }) {
     marks: judgements(marks),
     method: answer.rerank.method,
     ...(answer.query?.outlier && { outlier: true }),
-    answers: answer.results
-      .slice(0, MAX_ANSWERS)
-      .map(({ rank, image_id, score, distance }) => ({ rank, image_id, score, distance })),
+    answers: answer.results.slice(0, MAX_ANSWERS).map(({ rank, image_id, score, distance }) => ({ rank, image_id, score, distance })),
   };
 }
 

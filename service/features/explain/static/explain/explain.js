@@ -4,18 +4,16 @@ import { addressIn, fetchJson, formBody, jsonBody } from "../api.js";
 import { addPart, state, update } from "../page_state.js";
 import { queryViewer } from "../search/query_viewer.js";
 import { collectionName, isStale, shownHits } from "../search/run.js";
-import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, nothing, render } from "../vendor/lit.js";
 import { bars, Explanations, paintings } from "./paint.js";
-
-const STORAGE_KEY = "explain";
 
 const explanations = new Explanations(load);
 let shownOn = null; // the card that is explained
 let reading = null; // the reading view, once it is open
 let readingShares = nothing; // bars of its first result
-let isOn = remembered(STORAGE_KEY) === "on";
+let isOn = false;
+let explained = null; // the query of the answer
 
 const kind = ({ facts }) => facts.parts.explain?.kind ?? "";
 
@@ -67,9 +65,15 @@ function hide() {
   shownOn = null;
 }
 
+/** Turn off with another query: colours that nobody asked for could be taken for a finding. */
+function renew(answer, { query }) {
+  hide();
+  if (isOn && query !== explained) toggle();
+  explained = query;
+}
+
 function toggle() {
   isOn = !isOn;
-  remember(STORAGE_KEY, isOn ? "on" : "off");
   hide();
   update({});
   showOn(document.activeElement?.closest?.("#columns .card") ?? null);
@@ -133,4 +137,4 @@ function install() {
 const keys = () => ({ h: toggle });
 const keyWords = () => [["H", tr("Why similar: what matches, on the result under the pointer or focus")]];
 
-addPart({ actions, panels, install, keys, keyWords, answer: hide, reading: drawReading, readingSwitches, readingExtras, readingKeys: keys });
+addPart({ actions, panels, install, keys, keyWords, answer: renew, reading: drawReading, readingSwitches, readingExtras, readingKeys: keys });
