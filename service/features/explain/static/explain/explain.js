@@ -66,10 +66,10 @@ function hide() {
 }
 
 /** Turn off with another query: colours that nobody asked for could be taken for a finding. */
-function renew(answer, { query }) {
+function renew() {
   hide();
-  if (isOn && query !== explained) toggle();
-  explained = query;
+  if (isOn && state.shownQuery !== explained) toggle();
+  explained = state.shownQuery;
 }
 
 function toggle() {
