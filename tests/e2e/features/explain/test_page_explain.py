@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.browsing import VIEWER, until, until_viewers, viewers
+from tests.e2e.browsing import VIEWER, choose, start, until, until_viewers, viewers
 
 OPAQUE_PIXELS = (
     "viewer.overlay.getContext('2d').getImageData(0, 0, viewer.overlay.width, viewer.overlay.height)"
@@ -43,6 +43,7 @@ def test_the_comparison_shows_what_matches_on_both_sides(page):
     page.locator("#columns .card").first.wait_for()
     page.locator("#columns .card").nth(1).click()
     until_viewers(page, "viewer.picture")
+    expect(page.get_by_role("checkbox", name="Slices")).to_have_count(0)  # of single images
     expect(page.locator(".explanation")).to_be_hidden()
     page.keyboard.press("h")
     until_viewers(page, "viewer.overlay")
@@ -51,3 +52,19 @@ def test_the_comparison_shows_what_matches_on_both_sides(page):
     assert viewers(page, "viewer.overlayOpacity") == [0.4, 0.4]
     page.get_by_role("button", name="Next result").click()
     until_viewers(page, "viewer.picture && viewer.overlay")
+
+
+def test_colours_stay_for_the_rounds_of_a_query_and_not_for_another_one(page, pictures):
+    page.locator("#start .card").first.click()
+    page.locator("#columns .card").first.wait_for()
+    page.locator("#explain").click()
+    page.locator("#columns .card").nth(2).press("y")
+    page.get_by_role("button", name="Refine").click()
+    expect(page.locator("#verdict")).to_have_text("Refined by your marks")
+    expect(page.locator("#explain")).to_have_attribute("aria-pressed", "true")
+    choose(page, pictures[-1])
+    expect(page.locator("#explain")).to_have_attribute("aria-pressed", "false")
+    page.locator("#explain").click()
+    page.reload()
+    start(page)
+    expect(page.locator("#explain")).to_have_attribute("aria-pressed", "false")
