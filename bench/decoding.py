@@ -34,7 +34,7 @@ from cbir.ingest.decoder_tasks import ImageChoice, describe_choice
 from cbir.ingest.description import DescribeTask, describe_images
 from cbir.ingest.image_files import file_stamp
 from cbir.ingest.process_memory import share_bytes
-from cbir.ingest.process_pool import ProcessPool, use_one_thread_silently
+from cbir.ingest.process_pool import ProcessPool, prepare_to_decode
 from cbir.search import describe_query
 from cbir.store.base import profile as profiles
 from indexer.describe_files import FileTask, describe_files
@@ -95,8 +95,8 @@ def index_overhead(paths: list[Path], repeats: int) -> dict[str, float]:
 
     bounded = partial(describe_files, task=FileTask(TASK))
     with (
-        ProcessPool(bounded, 1, use_one_thread_silently, TASK.seconds) as limited,
-        ProcessPool(unlimited, 1, use_one_thread_silently) as free,
+        ProcessPool(bounded, 1, prepare_to_decode, TASK.seconds) as limited,
+        ProcessPool(unlimited, 1, prepare_to_decode) as free,
     ):
         limited.run(paths)
         free.run(paths)

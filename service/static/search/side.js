@@ -41,12 +41,12 @@ function shareBar(answer, key, expert) {
 }
 
 function verdict(now) {
-  const { answer, expert, rounds, shareKey, settings } = now;
+  const { answer, expert, fields, rounds, shareKey, settings } = now;
   if (!answer?.results.length) return nothing;
   const found = verdictOf(answer.query);
   const outlier = found?.level === "outlier";
   const said = outlier ? "" : headlineOf({ results: answer.results, where: settings.where, rounds });
-  const headline = rounds.length ? tr("Refined by your marks") : said;
+  const headline = fields?.feedback?.length && !outlier ? tr("Refined by your marks") : said;
   const [right, sure] = said ? agreementOf(agreementOn(answer)) : [];
   return html`<section class=${`verdict ${found?.level ?? ""}`} aria-label=${tr("What the results say together")}>
     ${headline || found ? html`<h2 id="verdict">${headline || found.title}</h2>` : nothing}

@@ -85,5 +85,5 @@ export function agreementOf(agreement) {
   if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return [];
   const { right, low, high, images } = agreement;
   const percent = { right: Math.min(Math.round(right * 100), 99), low: Math.floor(low * 100), high: Math.ceil(high * 100) };
-  return [tr("Right in about {right} %", percent), tr("of such cases ({low} to {high} %, of {images} images here). Not a probability for this patient.", { images, ...percent })];
+  return [tr("Right in {right} % of such cases", percent), tr("({low} to {high} %, of {images} images here). Not a probability for this patient.", { images, ...percent })];
 }

@@ -145,7 +145,7 @@ export class PictureView extends HTMLElement {
   reset() {
     this.fit();
     this.inverted = false;
-    this.changeWindow(null);
+    if (this.window) this.changeWindow(null);
   }
 
   zoomBy(factor, point) {

@@ -2,7 +2,7 @@
 
 import { fixed, tr } from "../translate.js";
 import { html, live, nothing, render } from "../vendor/lit.js";
-import { PRESETS, rounded } from "./levels.js";
+import { PRESETS } from "./levels.js";
 
 const SIGNS = {
   window: ["◐", tr("Window"), "D"],
@@ -21,7 +21,7 @@ const ROWS = {
       const window = viewer.shownWindow.with(index, index ? Math.max(value, 1e-6) : value);
       if (window.every(Number.isFinite)) viewer.changeWindow(window);
     };
-    const number = (index, name) => html`<input type="number" step="any" aria-label=${name} .value=${live(String(rounded(viewer.shownWindow[index])))} @change=${change(index)} />`;
+    const number = (index, name) => html`<input type="number" step="any" aria-label=${name} .value=${live(String(Number(viewer.shownWindow[index].toPrecision(5))))} @change=${change(index)} />`;
     const invert = () => (viewer.inverted = !viewer.inverted);
     return html`${viewer.picture.unit === "HU" ? PRESETS.map(({ name, window }) => button(name, () => viewer.changeWindow(window))) : nothing}
       ${button(tr("Default"), () => viewer.changeWindow(null))}${number(0, tr("Center"))}${number(1, tr("Width"))}

@@ -1,4 +1,4 @@
-"""A task of a radiologist takes at most two clicks beyond the file, with a mouse and with a finger on a phone."""
+"""A task of a radiologist takes at most two clicks beyond the file, or two taps on a phone."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -14,7 +14,7 @@ from playwright import sync_api
 
 from service.features.annotate import study_files
 from service.features.annotate.active.judgement_journal import PairJudgement, read_journal
-from tests.e2e.browsing import until
+from tests.e2e.browsing import PATIENCE_SECONDS, until
 from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.judging import (
     UNSENT,
@@ -119,7 +119,9 @@ def test_killed_twice_while_judging(
         said.append((*pair, answer(truth, pair)))
         last = pair
         if len(said) in kills:
+            end = time.monotonic() + PATIENCE_SECONDS
             while asked or not screen.evaluate(QUIET):
+                assert time.monotonic() < end, [request.url for request in asked]
                 screen.wait_for_timeout(20)
         screen.keyboard.press(KEYS[said[-1][2]])
         if len(said) == first_round + 4:

@@ -18,6 +18,7 @@ from tests.e2e.test_page_axe import AXE, complaints
 
 SHOW_MS = 100
 SHOW_FRAMES = 3  # on a machine that takes longer for each frame
+MOST_MS = 300  # on any
 TRIES = 5
 LEAST_TOUCH = 44  # CSS pixels
 TABLETS = [(768, 1024), (1024, 768)]
@@ -198,7 +199,7 @@ def test_the_next_pair_is_shown_at_once(page: sync_api.Page) -> None:
     page.evaluate(WATCH)
     pair, ratios = None, []
     for _ in range(TRIES):  # the machine is shared: the best of several tries counts
-        most = max(SHOW_MS, SHOW_FRAMES * page.evaluate(FRAME))
+        most = min(max(SHOW_MS, SHOW_FRAMES * page.evaluate(FRAME)), MOST_MS)
         before = len(page.evaluate("window.shown"))
         for _ in range(7):
             pair = on_screen(page, pair)

@@ -13,7 +13,7 @@ let shownOn = null; // the card that is explained
 let reading = null; // the reading view, once it is open
 let readingShares = nothing; // bars of its first result
 let isOn = false;
-let explained = null; // the query of the answer
+let explained = null; // the query that it was turned on for
 
 const kind = ({ facts }) => facts.parts.explain?.kind ?? "";
 
@@ -65,15 +65,17 @@ function hide() {
   shownOn = null;
 }
 
+const isSame = (one, other) => one?.file === other?.file && ["image", "frame", "region"].every((name) => String(one?.[name]) === String(other?.[name]));
+
 /** Turn off with another query: colours that nobody asked for could be taken for a finding. */
 function renew() {
   hide();
-  if (isOn && state.shownQuery !== explained) toggle();
-  explained = state.shownQuery;
+  if (isOn && !isSame(state.shownQuery, explained)) toggle();
 }
 
 function toggle() {
   isOn = !isOn;
+  explained = state.query;
   hide();
   update({});
   showOn(document.activeElement?.closest?.("#columns .card") ?? null);
