@@ -9,7 +9,7 @@ from playwright import sync_api
 from playwright.sync_api import expect
 
 from cbir.evaluation.datasets.phantoms.phantom_files import write_phantoms
-from tests.e2e.browsing import become_expert, choose, settle
+from tests.e2e.browsing import SEARCHES, become_expert, choose, settle
 from tests.service.conftest import Served, command, serving
 
 STRIPES = 40  # pixels
@@ -108,6 +108,11 @@ def test_an_image_unlike_all_others_is_called_so(page: sync_api.Page, hundred: P
         settle(page)
         assert page.inner_text("#verdict") == "Nothing here looks like this"
         assert "least unlike" in page.inner_text(".verdict")
+        page.locator("#columns .card").nth(1).press("y")
+        with page.expect_response(SEARCHES):
+            page.get_by_role("button", name="Refine").click()
+        page.get_by_role("button", name="Undo round 1").wait_for()
+        assert page.inner_text("#verdict") == "Nothing here looks like this"
         page.goto("about:blank")
     _, out, _ = command("search", tmp_path / "flag.png", "--collection", hundred)
     assert "nothing in the collection looks like the query image" in out

@@ -93,13 +93,13 @@ class ReadingView {
     const first = last > position + 1 ? `${position + 1}–${last}` : position + 1;
     const step = (by, sign, title) => html`<button class="button small" type="button" title=${title} aria-label=${title} ?disabled=${!results[position + by]} @click=${() => this.go(by)}>${sign}</button>`;
     const layout = ([each, name]) => html`<button class="button small" type="button" title="G" data-count=${each} aria-pressed=${String(Number(each) === count)} @click=${() => this.setCount(Number(each))}>${name}</button>`;
-    const steps = Object.entries(STEPS).filter(([name]) => name !== "slices" || this.viewers.filter((each) => each.count > 1).length > 1);
-    const inStep = ([name, title]) => html`<label class="check"><input type="checkbox" .checked=${this.follows[name]} @change=${({ target }) => this.follow(name, target.checked)} /> ${title}</label>`;
+    const isFree = (name) => name !== "slices" || this.viewers.filter((each) => each.count > 1).length > 1; // two stacks
+    const inStep = ([name, title]) => html`<label class="check"><input type="checkbox" ?disabled=${!isFree(name)} .checked=${this.follows[name]} @change=${({ target }) => this.follow(name, target.checked)} /> ${title}</label>`;
     return html`<dialog class="reading" aria-label=${tr("Comparison of the query with results")} @keydown=${(event) => this.key(event)} @close=${() => this.closed()}
       @cbir-link=${() => this.draw()} @cbir-ready=${() => this.changed()} @cbir-slice=${() => this.changed()}>
       <header>${step(-1, "←", tr("Previous result"))}${step(1, "→", tr("Next result"))}<h2>${tr("Result {first} of {count}", { first, count: results.length })}</h2>
         ${Object.entries(LAYOUTS).map(layout)}
-        <span class="reading-steps" role="group" aria-label=${tr("What moves together")}><span>${tr("In step:")}</span>${steps.map(inStep)}</span>
+        <span class="reading-steps" role="group" aria-label=${tr("What moves together")}><span>${tr("In step:")}</span>${Object.entries(STEPS).map(inStep)}</span>
         <span class="buttons">${callParts("readingSwitches", this)}</span>
         <button class="button small" type="button" title="I" aria-expanded=${String(Boolean(metadata))} @click=${() => this.toggleMetadata()}>${tr("Metadata")}</button>
         <button class="button small reading-leave" type="button" title="Esc" @click=${() => this.dialog.close()}>${tr("Close")}</button></header>

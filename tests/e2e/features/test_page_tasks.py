@@ -71,7 +71,7 @@ def test_similar_cases_are_found(page: sync_api.Page) -> None:
 def test_slices_are_compared(page: sync_api.Page) -> None:
     press(page, page.locator("#columns .card").first)
     until_viewers(page, "viewer.picture")
-    assert viewers(page, "viewer.count") == [1, SLICES]
+    until(page, f"{VIEWERS}[1].count === {SLICES}")
     before = viewers(page, "viewer.slice.id")[1]
     page.locator(".reading .viewer-stage").nth(1).hover()
     page.mouse.wheel(0, 120)
