@@ -144,7 +144,9 @@ class KernelExpansion:
                     values += pull[where, None]
                     np.minimum(values, 0, out=values)
                 np.exp(values, out=values)
-                np.dot(values, weights, out=scores[where])
+                # All are finite, but BLAS may compute on what lies behind a row.
+                with np.errstate(invalid="ignore"):
+                    np.dot(values, weights, out=scores[where])
 
         products = len(rows) * self.vectors.size
         for_each(gallery.chunks(rows), add, min(cores(), -(-products // PRODUCTS_PER_THREAD)))
