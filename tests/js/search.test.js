@@ -115,7 +115,7 @@ test("the verdict is one line", () => {
 
 test("how often such an agreement is right is said with its interval, where it is known", () => {
   const agreement = { key: "label", value: "CT", agreeing: 8, answers: 10, right: 0.812, low: 0.724, high: 0.884, images: 86 };
-  assert.deepEqual(agreementOf(agreement), ["Right in 81 % of such cases", "(72 to 89 %, of 86 images here). Not a probability for this patient."]);
+  assert.deepEqual(agreementOf(agreement), ["Tested on 86 images here whose nearest agreed as much: 81 % had that label themselves (72 to 89 %).", "Not a probability for this patient."]);
   assert.deepEqual(agreementOf({ ...agreement, agreeing: 5 }), []);
   assert.deepEqual(agreementOf({ ...agreement, right: null, low: null, high: null }), []);
   assert.deepEqual(agreementOf(undefined), []);

@@ -80,10 +80,10 @@ export function agreementOn({ results, agreement }) {
   return agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
 }
 
-/** How often an agreement {right, low, high, images} like that of the first results was right: a sentence in two parts, of which the first can stand alone; [] where little is known. */
+/** How often an agreement {right, low, high, images} like that of the first results was right: [what was tested, what it is not]; [] where little is known. */
 export function agreementOf(agreement) {
   if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return [];
   const { right, low, high, images } = agreement;
   const percent = { right: Math.min(Math.round(right * 100), 99), low: Math.floor(low * 100), high: Math.ceil(high * 100) };
-  return [tr("Right in {right} % of such cases", percent), tr("({low} to {high} %, of {images} images here). Not a probability for this patient.", { images, ...percent })];
+  return [tr("Tested on {images} images here whose nearest agreed as much: {right} % had that label themselves ({low} to {high} %).", { images, ...percent }), tr("Not a probability for this patient.")];
 }
