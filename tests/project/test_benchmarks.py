@@ -52,7 +52,7 @@ def test_the_list_names_every_script() -> None:
 def names_in(module: str) -> set[str]:
     """Return what can be imported from a module; nothing is imported, as scripts need extras."""
     place = ROOT.joinpath(*module.split("."))
-    file = place.with_suffix(".py") if not place.is_dir() else place / "__init__.py"
+    file = place.with_suffix(".py") if place.with_suffix(".py").exists() else place / "__init__.py"
     names = {path.stem for path in place.glob("*")}
     for node in ast.walk(ast.parse(file.read_text())):
         match node:
