@@ -16,7 +16,7 @@ from cbir.images.slice_order import SlicePlace
 Region = tuple[int, int, int, int]
 SIDE = 256  # longest side in pixels
 JPEG_QUALITY = 88
-Whole = TypeVar("Whole", bound=np.integer[Any])
+Integer = TypeVar("Integer", bound=np.integer[Any])
 
 
 def crop(image: Image, region: Region) -> Image:
@@ -69,7 +69,7 @@ def encode_view(image: Image, side: int) -> bytes:
     return encode_image(shrink(image.pixels, side), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1])
 
 
-def shrink(pixels: NDArray[Whole], side: int) -> NDArray[Whole]:
+def shrink(pixels: NDArray[Integer], side: int) -> NDArray[Integer]:
     """Scale pixels down to a longest side of at most `side`, each the mean of those that it stands for.
 
     Leaves smaller ones unchanged.

@@ -121,7 +121,7 @@ export function found(now) {
 
 const LEAST_DRAG = 6; // pixels of a drag; less is a click
 
-let scrubbed = null; // {hit, answer, x, at, start, width, moved}
+let scrubbed = null; // {hit, answer, x, latest, start, width, moved}: x where the pointer was pressed, latest where it is
 
 function beginScrub(event) {
   const film = event.target.closest("[data-stack]");
@@ -132,12 +132,12 @@ function beginScrub(event) {
 async function scrub(event) {
   if (!scrubbed || (!scrubbed.moved && Math.abs(event.clientX - scrubbed.x) < LEAST_DRAG)) return;
   const current = scrubbed;
-  Object.assign(current, { moved: true, at: event.clientX });
+  Object.assign(current, { moved: true, latest: event.clientX });
   const slices = await slicesOfSeries(collectionName(), current.hit.dicom).catch(() => []);
   if (slices.length < 2 || state.answer !== current.answer) return; // a short drag can end before its slices are known
   const shown = state.slices.get(current.hit.image_id)?.id ?? current.hit.image_id;
   current.start ??= slices.findIndex(({ id }) => id === shown);
-  const steps = Math.round(((current.at - current.x) / current.width) * (slices.length - 1)); // the whole width goes through the whole series
+  const steps = Math.round(((current.latest - current.x) / current.width) * (slices.length - 1)); // the whole width goes through the whole series
   const index = indexWithin(current.start + steps, slices.length);
   const { id } = slices[index];
   const slice = { number: index + 1, count: slices.length, id, address: imageAddress(collectionName(), id, "/thumbnail") };

@@ -47,12 +47,12 @@ function verdict(now) {
   const outlier = found?.level === "outlier";
   const said = outlier ? "" : headlineOf({ results: answer.results, where: settings.where, rounds });
   const headline = fields?.feedback?.length && !outlier ? tr("Refined by your marks") : said;
-  const [right, sure] = said ? agreementOf(agreementOn(answer)) : [];
+  const [tested, caution] = said ? agreementOf(agreementOn(answer)) : [];
   return html`<section class=${`verdict ${found?.level ?? ""}`} aria-label=${tr("What the results say together")}>
     ${headline || found ? html`<h2 id="verdict">${headline || found.title}</h2>` : nothing}
     ${found?.text ? html`<p>${found.text}</p>` : nothing}
     ${outlier ? nothing : shareBar(answer, shareKey, expert)}
-    ${right ? html`<p id="agreement"><span>${right}</span> <span>${sure}</span></p>` : nothing}
+    ${tested ? html`<p id="agreement"><span>${tested}</span> <span>${caution}</span></p>` : nothing}
     ${headline && found ? html`<p id="likeness">${found.title.split(/(?=\s*[:：])/).map((part) => html`<span>${part}</span>`)}</p>` : nothing}
     ${callParts("lines", now)}
   </section>`;

@@ -80,7 +80,7 @@ export function agreementOn({ results, agreement }) {
   return agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
 }
 
-/** How often an agreement {right, low, high, images} like that of the first results was right: [what was tested, what it is not]; [] where little is known. */
+/** How often an agreement {right, low, high, images} like that of the first results was right, and a caution: [text, text]; [] where little is known. */
 export function agreementOf(agreement) {
   if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return [];
   const { right, low, high, images } = agreement;

@@ -77,10 +77,10 @@ def test_nothing_to_choose_from(scores, grades):
     assert fit_grade_scale(scores, grades.astype(float)) is None
 
 
-@pytest.mark.parametrize(("rare", "found"), [(4, False), (5, True)])
-def test_five_images_of_a_grade_are_enough(rare, found):
+@pytest.mark.parametrize(("rare", "is_fitted"), [(4, False), (5, True)])
+def test_five_images_of_a_grade_are_enough(rare, is_fitted):
     scale = fit_grade_scale(np.arange(90.0), np.repeat([0.0, 1.0], [90 - rare, rare]))
-    assert (scale is not None) == found
+    assert (scale is not None) == is_fitted
 
 
 @pytest.mark.parametrize("coverage", [0.8, 0.9])

@@ -109,8 +109,8 @@ def test_killed_twice_while_judging(
     kills = {first_round + 1, JUDGEMENTS * 2 // 3}  # while the ranker learns, and amid a round
     asked: set[sync_api.Request] = set()
     screen.on("request", lambda request: asked.add(request))
-    for end in ("requestfinished", "requestfailed"):
-        screen.on(end, lambda request: asked.discard(request))
+    for event in ("requestfinished", "requestfailed"):
+        screen.on(event, lambda request: asked.discard(request))
     introduce(screen, running.address)
     screen.evaluate("performance.setResourceTimingBufferSize(100_000)")
     while len(said) < JUDGEMENTS:
