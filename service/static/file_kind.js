@@ -1,21 +1,10 @@
 // The kind of a file by its first bytes, as the service recognises it.
 
-const SIGNATURES = [
-  ["png", [0x89, 0x50, 0x4e, 0x47]],
-  ["jpeg", [0xff, 0xd8, 0xff]],
-  ["tiff", [0x49, 0x49, 0x2a, 0]],
-  ["tiff", [0x4d, 0x4d, 0, 0x2a]],
-  ["tiff", [0x49, 0x49, 0x2b, 0]],
-  ["tiff", [0x4d, 0x4d, 0, 0x2b]],
-  ["bmp", [0x42, 0x4d]],
-  ["zip", [0x50, 0x4b, 3, 4]],
-  ["zip", [0x50, 0x4b, 5, 6]],
-];
-const GZIP = [0x1f, 0x8b];
+const SIGNATURES = [["png", /^\x89PNG/], ["jpeg", /^\xff\xd8\xff/], ["tiff", /^(II[*+]\0|MM\0[*+])/], ["bmp", /^BM/], ["zip", /^PK(\x03\x04|\x05\x06)/]];
+const GZIP = /^\x1f\x8b/;
 const NIFTI_1 = 344; // offset of "n+1", after a header of 348 bytes
 
 const text = (bytes, start, end) => String.fromCharCode(...bytes.subarray(start, end));
-const startsWith = (bytes, signature) => signature.every((byte, index) => bytes[index] === byte);
 
 /** Tell whether a DICOM data set without preamble starts here: a short element of group 2 or 8. */
 function lacksPreamble(bytes) {
@@ -33,8 +22,9 @@ function lacksPreamble(bytes) {
 export function fileKind(bytes, name) {
   if (text(bytes, 128, 132) === "DICM" || lacksPreamble(bytes)) return "dicom";
   if (text(bytes, NIFTI_1, NIFTI_1 + 3) === "n+1" || text(bytes, 4, 7) === "n+2") return "nifti";
-  if (startsWith(bytes, GZIP)) return /\.nii\.gz$/i.test(name) ? "nifti" : null;
-  return SIGNATURES.find(([, signature]) => startsWith(bytes, signature))?.[0] ?? null;
+  const start = text(bytes, 0, 4);
+  if (GZIP.test(start)) return /\.nii\.gz$/i.test(name) ? "nifti" : null;
+  return SIGNATURES.find(([, signature]) => signature.test(start))?.[0] ?? null;
 }
 
 const HEAD_BYTES = 512;

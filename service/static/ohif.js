@@ -36,21 +36,12 @@ export function follow(services, service = SERVICE) {
 }
 
 // OHIF 3.8 to 3.13 do not share React with such extensions: this is what React 18's createElement returns.
-const frameElement = (ref) => ({
-  $$typeof: Symbol.for("react.element"),
-  type: "iframe",
-  key: null,
-  ref,
-  props: { title: "Similar images", style: STYLE },
-  _owner: null,
-});
+const frameElement = (ref) => ({ $$typeof: Symbol.for("react.element"), type: "iframe", key: null, ref, props: { title: "Similar images", style: STYLE }, _owner: null });
 
 export default {
   id: "cbir",
   getPanelModule({ servicesManager }) {
     const ref = follow(servicesManager.services);
-    return [
-      { name: "similar", iconName: "tab-studies", iconLabel: "Similar", label: "Similar", component: () => frameElement(ref) },
-    ];
+    return [{ name: "similar", iconName: "tab-studies", iconLabel: "Similar", label: "Similar", component: () => frameElement(ref) }];
   },
 };

@@ -130,6 +130,66 @@ def test_one_window_for_both_sides(searched: sync_api.Page) -> None:
     assert viewers(searched, "viewer.shownWindow")[1] == [-600, 1500]
 
 
+def test_one_window_until_one_is_chosen(searched: sync_api.Page) -> None:
+    """The files have none: each slice would have one of its own, by its values."""
+    searched.locator("#columns .card").last.click()
+    until_viewers(searched, "viewer.count === 5 && viewer.picture?.stored")
+    shown, other = viewers(searched, "viewer.shownWindow")
+    assert shown == other
+    own = set()
+    for key in ("Home", "PageDown", "PageDown", "PageDown", "PageDown"):
+        searched.keyboard.press(key)
+        until_viewers(searched, "viewer.shownIndex === viewer.index && viewer.picture?.stored")
+        assert viewers(searched, "viewer.shownWindow") == [shown, shown]
+        own |= {tuple(window) for window in viewers(searched, "viewer.picture.windowing.window")}
+    assert len(own) > 1
+    searched.get_by_role("dialog").get_by_role("checkbox", name="Window").uncheck()
+    assert viewers(searched, "String(viewer.shownWindow) === String(viewer.firstWindow)") == [True, True]
+
+
+def test_a_step_back_closes_the_comparison_alone(searched: sync_api.Page) -> None:
+    address = searched.url
+    searches: list[str] = []
+    searched.on("request", lambda request: searches.append(request.url) if request.method == "POST" else None)
+    for leave in (searched.go_back, lambda: searched.keyboard.press("Escape"), searched.go_back):
+        searched.locator("#columns .card").first.click()
+        searched.locator(".reading [data-mark=relevant]").first.click()
+        leave()
+        searched.locator(".reading").wait_for(state="detached")
+        assert searched.url == address
+        assert searched.locator("#columns .card").count() == 14
+    assert not searches
+    assert searched.evaluate("history.state.marks")  # of three clicks: kept by a reload
+    searched.locator("#columns .card").first.click()
+    searched.locator(".reading").get_by_role("button", name="Search with this image").first.click()
+    settle(searched)
+    assert len(searches) == 1
+    assert searched.url != address
+    searched.go_back()
+    until(searched, f"location.href === {address!r}")
+
+
+def test_a_finger_goes_through_slices(browser: sync_api.Browser, served: Served) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.goto(served.address)
+    search(page)
+    assert not page.locator("#side .viewer-window").is_visible()  # a small picture of the query
+    page.locator("#columns .card").last.tap()
+    until_viewers(page, "viewer.count === 5 && viewer.picture")
+    page.keyboard.press("Home")
+    until(page, f"{VIEWERS}[1].shownIndex === 0")
+    box = page.locator(".reading .viewer-stage").nth(1).bounding_box()
+    assert box
+    touch = page.context.new_cdp_session(page)
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    for kind, down in (("touchStart", 0), ("touchMove", 16), ("touchMove", 32), ("touchEnd", None)):
+        points = [] if down is None else [{"x": x, "y": y + down}]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    until(page, f"{VIEWERS}[1].counter.textContent === 'Slice 3 of 5'")
+    assert viewers(page, "viewer.scale") == [1, 1]
+    page.close()
+
+
 def middle_of(page: sync_api.Page) -> tuple[float, float, float]:
     """The middle of the query's viewer, and its width."""
     see_query(page)

@@ -40,3 +40,8 @@ test("labels of persons are the last keys", () => {
   const results = [{ labels: { age: "54", sex: "F", body_part: "KNEE" } }, { labels: { age: "61", sex: "F" } }];
   assert.deepEqual(shareKeys(results), ["body_part", "age", "sex"]);
 });
+
+test("places come before labels of persons, and labels of the file's technique never", () => {
+  const person = { sex: "F", photometric: "MONOCHROME2", secondary_capture: "yes", laterality: "L" };
+  assert.deepEqual(shareKeys(hits(person, person, { ...person, reader: "x" })), ["reader", "laterality", "sex"]);
+});

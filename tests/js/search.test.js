@@ -106,16 +106,17 @@ test("a card is named by its finding, else by what is shown", () => {
 });
 
 test("the verdict is one line", () => {
-  assert.equal(verdictOf({ likeness: 0.82, outlier: false }).title, "Familiar: closer than 8 in 10 images here");
-  assert.equal(verdictOf({ likeness: 1, outlier: false }).title, "Familiar: closer than 9 in 10 images here");
-  assert.equal(verdictOf({ likeness: 0.1, outlier: false }).level, "unusual");
+  assert.equal(verdictOf({ likeness: 0.82, outlier: false }).title, "Familiar: 8 in 10 images here have no closer match");
+  assert.equal(verdictOf({ likeness: 1, outlier: false }).title, "Familiar: 9 in 10 images here have no closer match");
+  assert.deepEqual(verdictOf({ likeness: 0.12, outlier: false }), { level: "unusual", title: "Less usual: 88 in 100 images here have a closer match" });
+  assert.equal(verdictOf({ likeness: 0.002, outlier: false }).title, "Unusual: 99 in 100 images here have a closer match");
   assert.equal(verdictOf({ likeness: 0.004, outlier: true }).level, "outlier");
   assert.equal(verdictOf({ likeness: null, outlier: null }), null);
 });
 
 test("how often such an agreement is right is said with its interval, where it is known", () => {
   const agreement = { key: "label", value: "CT", agreeing: 8, answers: 10, right: 0.812, low: 0.724, high: 0.884, images: 86 };
-  assert.deepEqual(agreementOf(agreement), ["Tested on 86 images here whose nearest agreed as much: 81 % had that label themselves (72 to 89 %).", "Not a probability for this patient."]);
+  assert.deepEqual(agreementOf(agreement), ["Tested on 86 images here whose nearest agreed as much: 81 % had that label themselves (95 % CI 72 to 89 %).", "Not a probability for this patient."]);
   assert.deepEqual(agreementOf({ ...agreement, agreeing: 5 }), []);
   assert.deepEqual(agreementOf({ ...agreement, right: null, low: null, high: null }), []);
   assert.deepEqual(agreementOf(undefined), []);

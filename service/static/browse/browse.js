@@ -147,15 +147,11 @@ function showLarge({ large }) {
   dialog.querySelector("cbir-viewer").stage.focus();
 }
 
-let isScheduled = false;
+let scheduled = 0;
 
 function lookAgain() {
-  if (isScheduled) return;
-  isScheduled = true;
-  requestAnimationFrame(() => {
-    isScheduled = false;
-    measure();
-  });
+  cancelAnimationFrame(scheduled);
+  scheduled = requestAnimationFrame(measure);
 }
 
 const isNarrow = matchMedia("(max-width: 900px)").matches; // filters are above the images there

@@ -7,7 +7,7 @@ import { html, nothing, ref } from "../vendor/lit.js";
 import { EIGHT_BIT } from "../viewer/levels.js";
 import { regionParts } from "../viewer/place.js";
 import { openReading, resultOf } from "../viewer/reading.js";
-import { changePart, collectionName, mark, shownHits, startSearch } from "./run.js";
+import { changePart, collectionName, keepMarks, mark, shownHits, startSearch } from "./run.js";
 
 const WINDOWED = ["dicom", "nifti"]; // formats that are searched in a window
 const SEARCH_DELAY = 400; // ms from the last step through a stack to its search
@@ -126,7 +126,10 @@ export function openComparison(from = shownHits(state)[0], listed = shownHits(st
       }),
       shown: ({ hit }) => callParts("openResult", "compare", hit),
       told: ({ hit }) => callParts("openResult", "metadata", hit),
-      closed: ({ id }) => document.querySelector(`#columns .card[data-image="${CSS.escape(id)}"]`)?.focus(),
+      closed: ({ id }) => {
+        keepMarks(); // in the entry of the history below the view's
+        document.querySelector(`#columns .card[data-image="${CSS.escape(id)}"]`)?.focus();
+      },
     },
   });
 }

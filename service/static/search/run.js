@@ -58,7 +58,7 @@ export function entryOf(query) {
 const begun = (query) => ({ query, marks: new Map(), rounds: [], sheet: false, otherWindow: null });
 
 /** Put the rounds and marks into the entry of the history that is shown. */
-function keepMarks() {
+export function keepMarks() {
   history.replaceState({ ...history.state, rounds: state.rounds, marks: asText(state.marks) }, "", addressOf(state.query));
 }
 
@@ -87,17 +87,18 @@ export function startAgain() {
   history.pushState({}, "", addressOf(null));
 }
 
-export function changeSettings(changes) {
+function noteSettings(changes) {
   update({ settings: { ...state.settings, ...changes } });
   history.replaceState(history.state, "", addressOf(state.query));
+}
+
+export function changeSettings(changes) {
+  noteSettings(changes);
   return run();
 }
 
 /** Change what is shown of the results, without a search. */
-export function changeView(view) {
-  update({ settings: { ...state.settings, view } });
-  history.replaceState(history.state, "", addressOf(state.query));
-}
+export const changeView = (view) => noteSettings({ view });
 
 /** Search with another part of the query: a region, a window, a slice or frame. */
 export function changePart(part) {
@@ -112,9 +113,7 @@ export function refine() {
   searchRound(state.marks.size ? [...state.rounds, asText(state.marks)] : []);
 }
 
-export function undoRound(index) {
-  searchRound(without(state.rounds, index));
-}
+export const undoRound = (index) => searchRound(without(state.rounds, index));
 
 function searchRound(rounds) {
   update({ rounds, marks: parse(rounds.at(-1) ?? "") });

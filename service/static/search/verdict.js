@@ -4,7 +4,9 @@ import { titleOf } from "../card.js";
 import { tr } from "../translate.js";
 
 const USUAL_KEY = "label";
+const PLACE_KEYS = ["body_part", "anatomy", "view_position", "laterality"]; // less than a finding
 const PLAIN_KEYS = ["modality", "age", "sex", "series_description"]; // no findings
+const TECHNICAL_KEYS = ["photometric", "secondary_capture", "unusable", "intake"]; // say nothing of a patient
 const MODALITY = /^(CR|CT|CXR|DR|DX|MG|MRI?|NM|PET|PT|RF|US|XA|XR)$/i;
 const FINDING = ""; // in place of a label key
 const MOST_VALUES = 7; // more are one part, "other values"
@@ -20,11 +22,12 @@ function counted(values) {
   return [...counts];
 }
 
-/** The keys whose shares may be shown: the finding of the cards, "label", the most frequent; those that are no findings last. */
+/** The keys whose shares may be shown: the finding of the cards, "label", the most frequent; places, and those that are no findings, last. */
 export function shareKeys(results) {
-  const order = ([a, countOfA], [b, countOfB]) =>
-    (b === USUAL_KEY) - (a === USUAL_KEY) || PLAIN_KEYS.includes(a) - PLAIN_KEYS.includes(b) || countOfB - countOfA;
-  const keys = counted(results.flatMap(({ labels }) => Object.keys(labels))).sort(order).map(([key]) => key);
+  const last = (key) => 2 * PLAIN_KEYS.includes(key) + PLACE_KEYS.includes(key) - (key === USUAL_KEY);
+  const order = ([a, countOfA], [b, countOfB]) => last(a) - last(b) || countOfB - countOfA;
+  const named = results.flatMap(({ labels }) => Object.keys(labels)).filter((key) => !TECHNICAL_KEYS.includes(key));
+  const keys = counted(named).sort(order).map(([key]) => key);
   return results.some(({ card }) => card?.finding) ? [FINDING, ...keys] : keys;
 }
 
@@ -46,10 +49,10 @@ export function shareParts(results, key) {
 export function verdictOf({ likeness, outlier }) {
   if (outlier) return { level: "outlier", title: tr("Nothing here looks like this"), text: tr("These are the least unlike images, not similar ones.") };
   if (likeness === null || likeness === undefined) return null;
-  const tenths = Math.round(likeness * 10);
-  if (likeness < UNUSUAL) return { level: "unusual", title: tr("Unusual here: few images are as far from all others") };
-  if (likeness < FAMILIAR || tenths < 1) return { level: "unusual", title: tr("Less usual here: most images have a closer match") };
-  return { level: "usual", title: tr("Familiar: closer than {tenths} in 10 images here", { tenths: Math.min(tenths, 9) }) };
+  const closer = Math.min(Math.round((1 - likeness) * 100), 99);
+  if (likeness < UNUSUAL) return { level: "unusual", title: tr("Unusual: {closer} in 100 images here have a closer match", { closer }) };
+  if (likeness < FAMILIAR) return { level: "unusual", title: tr("Less usual: {closer} in 100 images here have a closer match", { closer }) };
+  return { level: "usual", title: tr("Familiar: {tenths} in 10 images here have no closer match", { tenths: Math.min(Math.round(likeness * 10), 9) }) };
 }
 
 /** The nearest results with a say of their own: one of each patient, and one of those that are as far from the query, as copies of one picture are. */
@@ -85,5 +88,5 @@ export function agreementOf(agreement) {
   if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return [];
   const { right, low, high, images } = agreement;
   const percent = { right: Math.min(Math.round(right * 100), 99), low: Math.floor(low * 100), high: Math.ceil(high * 100) };
-  return [tr("Tested on {images} images here whose nearest agreed as much: {right} % had that label themselves ({low} to {high} %).", { images, ...percent }), tr("Not a probability for this patient.")];
+  return [tr("Tested on {images} images here whose nearest agreed as much: {right} % had that label themselves (95 % CI {low} to {high} %).", { images, ...percent }), tr("Not a probability for this patient.")];
 }

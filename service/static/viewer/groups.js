@@ -1,6 +1,6 @@
 // Viewers that move together: their slices, windows and zoom; steps in a stack of slices, and the slice of another one that belongs to it.
 
-import { windowInStep } from "./levels.js";
+import { isScaled, windowInStep } from "./levels.js";
 import { clamp, FITTED } from "./place.js";
 
 /** The steps of a key, 0 for other keys. */
@@ -90,6 +90,13 @@ export function shareWindow(viewer) {
     const shared = other.picture && viewer.picture ? windowInStep(viewer.window, viewer.picture, other.picture) : undefined;
     if (shared !== undefined) other.window = shared;
   }
+}
+
+/** The window of a viewer until the user chooses one: that of the first picture of its group, if their values have one scale. */
+export function firstWindow(viewer) {
+  const others = othersOf(viewer, "window");
+  const group = [...(groups.get(viewer.linked) ?? [viewer])].filter((each) => each === viewer || others.includes(each));
+  return isScaled(viewer.picture) ? (group.find((each) => each.firstWindow)?.firstWindow ?? null) : null;
 }
 
 /** Begin with the window and the zoom that the others have. */

@@ -52,6 +52,9 @@ export function windowInStep(window, from, to) {
   return [otherCenter + (window[0] - center) * factor, window[1] * factor];
 }
 
+/** Whether the values of a picture mean the same in every picture, as those of CT do, and no curve of its file displays them. */
+export const isScaled = (picture) => Boolean(picture?.stored && picture.linear && picture.unit === "HU");
+
 /** A window without digits that nobody sees. */
 export const tidy = (window) => window.map((value) => Number(value.toPrecision(6)));
 export const rounded = (value) => (Math.abs(value) >= 100 ? Math.round(value) : Number(value.toPrecision(3))); // as it is shown

@@ -177,16 +177,14 @@ export function imageFacts(headers) {
 export function latest(work) {
   let running = null;
   let again = false;
-  return () => {
-    if (running) again = true;
-    else {
-      running = (async () => {
-        do {
-          again = false;
-          await work();
-        } while (again);
-      })().finally(() => (running = null));
+  const run = async () => {
+    while (again) {
+      again = false;
+      await work();
     }
-    return running;
+  };
+  return () => {
+    again = true;
+    return (running ??= run().finally(() => (running = null)));
   };
 }

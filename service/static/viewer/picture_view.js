@@ -21,6 +21,7 @@ export class PictureView extends HTMLElement {
   tool = "zoom";
   shapeKind = "length"; // that measuring draws
   chosen = null; // the shape that keys move
+  firstWindow = null; // of the first picture whose values all have one scale: others are shown in it
   overlayOpacity = 1;
   word = ""; // for a slice
   #values = { window: null, region: null, marked: null, inverted: false, flipped: false, overlay: null };
@@ -78,7 +79,7 @@ export class PictureView extends HTMLElement {
 
   /** Show nothing, before the picture of another source. */
   empty(window = null) {
-    Object.assign(this, { picture: null, place: FITTED, chosen: null });
+    Object.assign(this, { picture: null, place: FITTED, chosen: null, firstWindow: null });
     this.#values.window = window;
     this.#values.region = this.#values.overlay = null;
     this.say("");
@@ -99,9 +100,9 @@ export class PictureView extends HTMLElement {
     this.#timer = setTimeout(() => this.load(), RENDER_DELAY);
   }
 
-  /** The window that is shown, also where it is that of the file. */
+  /** The window that is shown: that of the user, of the first picture, or of this one. */
   get shownWindow() {
-    return this.window ?? (this.picture?.windowing ?? EIGHT_BIT).window;
+    return this.window ?? groups.firstWindow(this) ?? (this.picture?.windowing ?? EIGHT_BIT).window;
   }
 
   /** Change the window here and in the group, null for that of the file. */
@@ -137,23 +138,15 @@ export class PictureView extends HTMLElement {
     this.dispatch("zoom", { scale: place.scale });
   }
 
-  fit() {
-    this.placeAt(FITTED);
-  }
+  fit = () => this.placeAt(FITTED);
+  zoomBy = (factor, point) => this.placeAt(zoomed(this.place, factor, point));
+  moveBy = (right, down) => this.placeAt(moved(this.place, right, down));
 
   /** Window and zoom of the file, here and in the group. */
   reset() {
     this.fit();
     this.inverted = false;
     if (this.window) this.changeWindow(null);
-  }
-
-  zoomBy(factor, point) {
-    this.placeAt(zoomed(this.place, factor, point));
-  }
-
-  moveBy(right, down) {
-    this.placeAt(moved(this.place, right, down));
   }
 
   actualSize() {

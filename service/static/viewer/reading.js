@@ -34,9 +34,13 @@ class ReadingView {
   follows = { slices: true, window: true, zoom: true };
   count = Number(remembered(STORAGE_KEY)) === 3 ? 3 : 1;
   #waiting = false;
+  #next = null; // what is done once it has closed
 
   open({ query, results, index, actions = {} }) {
     Object.assign(this, { query, results, actions, position: index, reported: null, metadata: null, flipped: false });
+    if (!history.state?.reading) history.pushState({ ...history.state, reading: true }, ""); // a step back leaves the view alone
+    this.#next = null;
+    this.address = location.href;
     render(this.template(), this.place);
     this.dialog.showModal();
     this.show();
@@ -95,14 +99,14 @@ class ReadingView {
     const layout = ([each, name]) => html`<button class="button small" type="button" title="G" data-count=${each} aria-pressed=${String(Number(each) === count)} @click=${() => this.setCount(Number(each))}>${name}</button>`;
     const isFree = (name) => name !== "slices" || this.viewers.filter((each) => each.count > 1).length > 1; // two stacks
     const inStep = ([name, title]) => html`<label class="check"><input type="checkbox" ?disabled=${!isFree(name)} .checked=${this.follows[name]} @change=${({ target }) => this.follow(name, target.checked)} /> ${title}</label>`;
-    return html`<dialog class="reading" aria-label=${tr("Comparison of the query with results")} @keydown=${(event) => this.key(event)} @close=${() => this.closed()}
+    return html`<dialog class="reading" aria-label=${tr("Comparison of the query with results")} @keydown=${(event) => this.key(event)} @cancel=${(event) => this.leave(event)} @close=${() => this.closed()}
       @cbir-link=${() => this.draw()} @cbir-ready=${() => this.changed()} @cbir-slice=${() => this.changed()}>
       <header>${step(-1, "←", tr("Previous result"))}${step(1, "→", tr("Next result"))}<h2>${tr("Result {first} of {count}", { first, count: results.length })}</h2>
         ${Object.entries(LAYOUTS).map(layout)}
         <span class="reading-steps" role="group" aria-label=${tr("What moves together")}><span>${tr("In step:")}</span>${Object.entries(STEPS).map(inStep)}</span>
         <span class="buttons">${callParts("readingSwitches", this)}</span>
         <button class="button small" type="button" title="I" aria-expanded=${String(Boolean(metadata))} @click=${() => this.toggleMetadata()}>${tr("Metadata")}</button>
-        <button class="button small reading-leave" type="button" title="Esc" @click=${() => this.dialog.close()}>${tr("Close")}</button></header>
+        <button class="button small reading-leave" type="button" title="Esc" @click=${(event) => this.leave(event)}>${tr("Close")}</button></header>
       <div class="reading-panes" data-count=${count}>
         ${this.pane({ source: query.source, label: tr("The query"), marked: query.region, caption: html`<span class="reading-words"><strong>${tr("Query")}</strong> ${query.caption}</span>` })}
         ${Array.from({ length: count }, (_, index) => this.resultPane(results[position + index]))}</div>
@@ -153,7 +157,7 @@ class ReadingView {
   /** Let slices, window or zoom move together, or each for itself. */
   follow(name, isOn) {
     this.follows = { ...this.follows, [name]: isOn };
-    for (const viewer of this.viewers) viewer.follows = this.follows;
+    for (const viewer of this.viewers) Object.assign(viewer, { follows: this.follows }).redraw();
     if (name === "slices") this.viewers[0].link();
     this.draw();
   }
@@ -165,8 +169,8 @@ class ReadingView {
 
   search(shown) {
     const image = this.imageOf(shown);
-    this.dialog.close();
-    this.actions.search?.(image);
+    this.#next = () => this.actions.search?.(image);
+    this.leave();
   }
 
   toggleMetadata() {
@@ -209,9 +213,17 @@ class ReadingView {
     event.stopPropagation();
   }
 
+  /** Close the view by a step back, which takes its entry of the history away. */
+  leave(event) {
+    event?.preventDefault();
+    if (history.state?.reading) history.back();
+    else this.dialog.close();
+  }
+
   closed() {
     render(nothing, this.place);
     this.actions.closed?.(this.results[this.position]);
+    this.#next?.();
   }
 }
 
@@ -219,6 +231,14 @@ class ReadingView {
 export const resultOf = (hit, collection) => ({ id: hit.image_id, collection, source: { kind: "image", collection, id: hit.image_id, series: true }, rank: hit.rank, title: titleOf(hit), facts: factsOf(hit).join(" · "), pacs: hit.links.viewer ?? null, match: hit.match, hit });
 
 let view = null;
+
+function stepBack(event) {
+  if (!view?.dialog?.open) return;
+  view.dialog.close();
+  if (location.href === view.address) event.stopImmediatePropagation(); // the page shows it already
+}
+
+globalThis.addEventListener?.("popstate", stepBack, { capture: true });
 
 /**
  * Open the reading view. query: {source, caption, region}, source as of <cbir-viewer>, null for words; region: in parts of its picture.

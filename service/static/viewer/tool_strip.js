@@ -30,11 +30,8 @@ const ROWS = {
   zoom: (viewer) => html`${button("−", () => viewer.zoomBy(0.8), { name: tr("Zoom out") })}<output>${tr("{number} %", { number: fixed(viewer.scale * 100, 0) })}</output>
     ${button("+", () => viewer.zoomBy(1.25), { name: tr("Zoom in") })}${button(tr("Fit"), () => viewer.fit())}
     ${button("1:1", () => viewer.actualSize(), { title: tr("A pixel of the picture on a pixel of the screen") })}`,
-  measure(viewer) {
-    const choose = (shapeKind) => Object.assign(viewer, { shapeKind }).redraw();
-    return html`${SHAPES.map(([kind, name]) => button(name, () => choose(kind), { pressed: String(kind === viewer.shapeKind) }))}
-      ${button(tr("Remove all"), () => Object.assign(viewer, { chosen: null, shapes: [] }))}`;
-  },
+  measure: (viewer) => html`${SHAPES.map(([shapeKind, name]) => button(name, () => Object.assign(viewer, { shapeKind }).redraw(), { pressed: String(shapeKind === viewer.shapeKind) }))}
+    ${button(tr("Remove all"), () => Object.assign(viewer, { chosen: null, shapes: [] }))}`,
   region: (viewer) => html`${button(tr("Choose with keys"), () => viewer.beginRegion(), { title: tr("Region: arrow keys move it, with Shift they resize it, Enter searches with it, Escape cancels") })}
     ${button(tr("Whole image"), () => viewer.selectRegion(null))}`,
 };

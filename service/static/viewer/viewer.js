@@ -32,6 +32,7 @@ import { Problem } from "../problems.js";
 import { tr } from "../translate.js";
 import * as groups from "./groups.js";
 import { indexWithin, slicesAhead } from "./groups.js";
+import { isScaled } from "./levels.js";
 import { framesOf, keyOf, latest, loadPicture, loadValues, seriesOf, slicesOf } from "./picture_source.js";
 import { PictureView } from "./picture_view.js";
 
@@ -117,9 +118,7 @@ export class CbirViewer extends PictureView {
     return groups.linkedBy(this);
   }
 
-  link() {
-    groups.linkHere(this);
-  }
+  link = () => groups.linkHere(this);
 
   // Slices
 
@@ -164,6 +163,7 @@ export class CbirViewer extends PictureView {
     const [isFirst, isOther] = [this.shownIndex < 0, this.shownIndex !== index];
     Object.assign(this, { picture, shownIndex: index });
     this.#valued = Boolean(picture.stored);
+    if (isScaled(picture)) this.firstWindow ??= picture.windowing.window;
     if (isOther && !isFirst) this.region = this.chosen = null;
     if (isFirst && this.count === 1 && picture.frames > 1 && this.slices[0].file) {
       const at = (this.slices[0].frame ?? 1) - 1;
@@ -172,7 +172,7 @@ export class CbirViewer extends PictureView {
     }
     this.say("");
     if (isFirst) groups.takeOver(this);
-    this.redraw();
+    for (const each of [this, ...groups.othersOf(this, "window")]) each.redraw();
     if (isFirst) this.dispatch("ready", { picture });
     if (isOther) this.dispatch("slice", { index: this.shownIndex, count: this.count, slice: this.slice, byUser: !isFirst && Boolean(this.byUser) });
   }

@@ -174,8 +174,7 @@ function post(address, fields, seconds) {
 
 function setGrade(image, grade) {
   const given = new Map(state.given);
-  if (grade === undefined) given.delete(image);
-  else given.set(image, grade);
+  given[grade === undefined ? "delete" : "set"](image, grade);
   update({ given });
 }
 

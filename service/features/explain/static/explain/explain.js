@@ -123,7 +123,7 @@ const actions = (now) => (isExplained(now) ? html`<button class="button" type="b
 
 function panels(now) {
   if (!isOn || !isExplained(now) || !now.answer) return nothing;
-  const words = kind(now) === "places" ? tr("Point at a result: places in colour match between it and the query, yellow best.") : tr("Point at a result: the bars show what its distance consists of, the lines the strongest edges.");
+  const words = kind(now) === "places" ? tr("Point at or tap a result: places in colour match between it and the query, yellow best.") : tr("Point at or tap a result: the bars show what its distance consists of, the lines the strongest edges.");
   return html`<p class="hint" id="explain-hint">${words} ${tr("It shows what the search compares, and is no diagnosis.")}</p>`;
 }
 
