@@ -294,7 +294,7 @@ def _add_share(agreement: LabelAgreement, evidence: Evidence, group: str | None)
         agreement.counted = "group" if block else ""
     if block is not None:
         low, high = block.interval
-        agreement.right, agreement.images = round(block.share, 3), block.images
+        agreement.right, agreement.images = round(block.share, 6), block.images  # so that the count is known
         agreement.low, agreement.high = floor(low * 1000) / 1000, ceil(high * 1000) / 1000
 
 

@@ -58,19 +58,13 @@ class Reader {
 
   /** Go behind the value of an element, which may be a sequence of undefined length. */
   skip({ length, explicit }, depth = 0) {
-    if (length !== UNDEFINED) {
-      this.at += length;
-      return;
-    }
+    if (length !== UNDEFINED) return void (this.at += length);
     if (depth > MAX_DEPTH) throw new RangeError("too deep");
     for (;;) {
       const item = this.header(explicit);
       if (item.tag !== ITEM) return; // the end of the sequence
-      if (item.length !== UNDEFINED) {
-        this.at += item.length;
-        continue;
-      }
-      for (let inner = this.header(explicit); inner.tag !== END_OF_ITEM; inner = this.header(explicit)) this.skip(inner, depth + 1);
+      if (item.length !== UNDEFINED) this.at += item.length;
+      else for (let inner = this.header(explicit); inner.tag !== END_OF_ITEM; inner = this.header(explicit)) this.skip(inner, depth + 1);
     }
   }
 }

@@ -34,7 +34,7 @@ const TITLES = {
   410: tr("The file of this image is gone"),
   413: tr("The image is too large"),
   415: tr("This is not an image"),
-  422: tr("The search is not valid"),
+  422: tr("This cannot be searched"),
   429: tr("The service is busy"),
   503: tr("The collection is currently unavailable"),
 };

@@ -36,7 +36,7 @@ def test_start_by_touch(browser: sync_api.Browser, served: Served) -> None:
         "Choose an image",
         "PNG, JPEG, TIFF, DICOM, NIfTI or a ZIP archive",
     ]
-    assert page.get_attribute("#box", "placeholder") == "Type an image id, a link or words …"
+    assert page.get_attribute("#box", "placeholder") == "Type an image id or a link …"
     page.close()
 
 

@@ -9,7 +9,7 @@ from playwright import sync_api
 from playwright.sync_api import expect
 
 from cbir.evaluation.datasets.phantoms.phantom_files import write_phantoms
-from tests.e2e.browsing import SEARCHES, become_expert, choose, settle
+from tests.e2e.browsing import SEARCHES, become_expert, choose, settle, start
 from tests.service.conftest import Served, command, serving
 
 STRIPES = 40  # pixels
@@ -31,10 +31,13 @@ def test_shares_of_a_label_are_drawn_and_counted(
     assert {"label", "severity"} <= set(keys)
 
 
-def test_an_image_like_the_collection_is_familiar(page: sync_api.Page, pictures: list[Path]) -> None:
+def test_of_an_image_like_the_collection_only_the_labels_are_said(
+    page: sync_api.Page, pictures: list[Path]
+) -> None:
     choose(page, pictures[-1])
     assert "nearest" in page.inner_text("#verdict")
-    assert "here" in page.inner_text("#likeness")
+    assert "Not a probability" in page.inner_text("#agreement")
+    assert page.locator("#likeness, #left-out").count() == 0
     assert page.locator(".verdict.outlier").count() == 0
 
 
@@ -54,12 +57,18 @@ def test_judged_results_agree_by_no_merit_and_are_shown_from_the_first(
     assert page.evaluate("document.querySelector('.found').scrollTop") == 0
 
 
-def test_on_a_phone_the_strip_says_what_is_unusual(page: sync_api.Page, pictures: list[Path]) -> None:
+def test_on_a_phone_the_strip_says_what_is_unusual(page: sync_api.Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    choose(page, pictures[-1])
-    expect(page.locator("#likeness")).to_be_hidden()
-    page.evaluate("document.querySelector('.verdict').classList.add('unusual')")
-    expect(page.locator("#likeness")).to_be_visible()
+
+    def as_unusual(route: sync_api.Route) -> None:
+        answer = route.fetch().json()
+        answer["query"]["likeness"] = 0.03
+        route.fulfill(json=answer)
+
+    page.route("**/search", as_unusual)
+    start(page)
+    expect(page.get_by_text("Unlike nearly all images here")).to_be_visible()
+    assert page.locator("#agreement .tested").count() == 0  # of others than those that were counted
 
 
 def test_on_a_phone_tools_lie_below_the_picture(page: sync_api.Page, pictures: list[Path]) -> None:

@@ -187,6 +187,9 @@ def test_a_finger_goes_through_slices(browser: sync_api.Browser, served: Served)
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
     until(page, f"{VIEWERS}[1].counter.textContent === 'Slice 3 of 5'")
     assert viewers(page, "viewer.scale") == [1, 1]
+    page.get_by_role("button", name="2 × 2").tap()
+    until_viewers(page, "viewer.picture")
+    assert len(set(viewers(page, "viewer.pane.width"))) == 1  # pictures of one size, whatever is below them
     page.close()
 
 

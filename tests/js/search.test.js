@@ -5,7 +5,7 @@ import { factsOf, titleOf } from "./static/card.js";
 import { placeBeside } from "./static/theme.js";
 import { kindOf } from "./static/search/search_fields.js";
 import { addressFields, defaultSettings, queryOf, searchFields, settingsOf } from "./static/search/search_fields.js";
-import { agreementOf, agreementOn, headlineOf, shareKeys, shareParts, verdictOf } from "./static/search/verdict.js";
+import { agreementOn, headlineOf, shareKeys, shareParts, testedText, verdictOf } from "./static/search/verdict.js";
 
 const facts = {
   collection: "knees",
@@ -106,56 +106,63 @@ test("a card is named by its finding, else by what is shown", () => {
 });
 
 test("the verdict is one line", () => {
-  assert.equal(verdictOf({ likeness: 0.82, outlier: false }).title, "Familiar: 8 in 10 images here have no closer match");
-  assert.equal(verdictOf({ likeness: 1, outlier: false }).title, "Familiar: 9 in 10 images here have no closer match");
-  assert.deepEqual(verdictOf({ likeness: 0.12, outlier: false }), { level: "unusual", title: "Less usual: 88 in 100 images here have a closer match" });
-  assert.equal(verdictOf({ likeness: 0.002, outlier: false }).title, "Unusual: 99 in 100 images here have a closer match");
+  assert.equal(verdictOf({ likeness: 0.82, outlier: false }).title, "Like the images here: 8 in 10 have no closer match");
+  assert.equal(verdictOf({ likeness: 1, outlier: false }).title, "Like the images here: 9 in 10 have no closer match");
+  assert.deepEqual(verdictOf({ likeness: 0.12, outlier: false }), { level: "unusual", title: "Unlike most images here: 88 in 100 have a closer match" });
+  assert.equal(verdictOf({ likeness: 0.002, outlier: false }).title, "Unlike nearly all images here: 99 in 100 have a closer match");
   assert.equal(verdictOf({ likeness: 0.004, outlier: true }).level, "outlier");
   assert.equal(verdictOf({ likeness: null, outlier: null }), null);
 });
 
 test("how often such an agreement is right is said with its interval, where it is known", () => {
-  const agreement = { key: "label", value: "CT", agreeing: 8, answers: 10, right: 0.812, low: 0.724, high: 0.884, images: 86 };
-  assert.deepEqual(agreementOf(agreement), ["Tested on 86 images here whose nearest agreed as much: 81 % had that label themselves (95 % CI 72 to 89 %).", "Not a probability for this patient."]);
-  assert.deepEqual(agreementOf({ ...agreement, agreeing: 5 }), []);
-  assert.deepEqual(agreementOf({ ...agreement, right: null, low: null, high: null }), []);
-  assert.deepEqual(agreementOf(undefined), []);
+  const agreement = { key: "label", value: "CT", agreeing: 8, answers: 10, right: 0.806818, low: 0.711, high: 0.876, images: 86 }; // 70 of 86 by Laplace's rule
+  assert.equal(testedText(agreement), "Tested: 70 of 86 images here whose nearest agreed about as much had that label themselves (95 % CI 71 to 88 %).");
+  assert.match(testedText({ ...agreement, right: 54 / 55, images: 53, low: 0.932, high: 1 }), /^Tested: 53 of 53 .* \(95 % CI 93 to 100 %\)/);
+  assert.equal(testedText({ ...agreement, agreeing: 5 }), "");
+  assert.equal(testedText({ ...agreement, right: null, low: null, high: null }), "");
+  assert.equal(testedText(undefined), "");
 });
 
 test("the finding of the nearest results is the headline, where most of them have it", () => {
   const hits = (...findings) => findings.map((label, index) => ({ image_id: `${index}`, labels: { label }, card: null }));
-  const headline = (results) => headlineOf({ results });
+  const headline = (results) => headlineOf({ results })?.text;
   assert.equal(headline(hits("a", "a", "b")), "2 of the 3 nearest are labelled “a”");
   assert.equal(headline(hits("a", "b", "b", "a")), "The results do not agree");
   const nearest = hits(..."aaaaaaaaab", ..."bbbbbbbbbbb");
-  assert.equal(headline(nearest), "The results do not agree");
+  assert.equal(headline(nearest), "The results do not agree: 9 of the 10 nearest are labelled “a”, 12 of all 21 “b”");
   assert.equal(headline(nearest.slice(0, 15)), "9 of the 10 nearest are labelled “a”");
-  assert.equal(headline(hits("a")), "");
+  assert.equal(headlineOf({ results: nearest.slice(0, 15) }).caution, "Not a probability for this patient.");
+  assert.equal(headlineOf({ results: hits("a", "a"), refined: true }).text, "Refined by your marks");
+  assert.equal(headlineOf({ results: hits("a", "a"), where: ["site=A"] }), null);
+  assert.equal(headline(hits("a")), undefined);
   const sexes = ["F", "F"].map((sex, index) => ({ image_id: `${index}`, labels: { sex }, card: null }));
-  assert.equal(headline(sexes), "");
-  assert.equal(headline([...hits("a"), ...sexes.map((hit) => ({ ...hit, labels: {} }))]), "");
-  assert.equal(headline([{ image_id: "a", labels: {}, card: null }, { image_id: "b", labels: {}, card: null }]), "");
+  assert.equal(headline(sexes), undefined);
+  assert.equal(headline([...hits("a"), ...sexes.map((hit) => ({ ...hit, labels: {} }))]), undefined);
+  assert.equal(headline([{ image_id: "a", labels: {}, card: null }, { image_id: "b", labels: {}, card: null }]), undefined);
 });
 
 test("copies of a picture and images of a patient have one vote", () => {
   const hits = (...all) => all.map(([label, distance, patient = null], index) => ({ image_id: `${index}`, labels: { label }, card: null, distance, patient }));
   const copied = hits(["a", 0.2], ["a", 0.2], ["a", 0.2 + 1e-9], ["b", 0.3], ["a", 0.4]);
-  assert.equal(headlineOf({ results: copied }), "2 of the 3 nearest are labelled “a”");
-  assert.equal(headlineOf({ results: hits(["a", 0.2], ["a", 0.21], ["a", 0.22], ["b", 0.3]) }), "3 of the 4 nearest are labelled “a”");
-  assert.equal(headlineOf({ results: hits(["a", 0.1, "p"], ["a", 0.2, "p"], ["a", 0.25, "p"], ["b", 0.3, "q"]) }), "The results do not agree");
-  assert.equal(headlineOf({ results: hits(["a", 0], ["a", 0], ["a", 0]) }), ""); // one picture agrees with itself
+  assert.equal(headlineOf({ results: copied }).text, "2 of the 3 nearest are labelled “a”");
+  assert.equal(headlineOf({ results: hits(["a", 0.2], ["a", 0.21], ["a", 0.22], ["b", 0.3]) }).text, "3 of the 4 nearest are labelled “a”");
+  assert.equal(headlineOf({ results: hits(["a", 0.1, "p"], ["a", 0.2, "p"], ["a", 0.25, "p"], ["b", 0.3, "q"]) }).text, "The results do not agree");
+  assert.equal(headlineOf({ results: hits(["a", 0], ["a", 0], ["a", 0]) }), null); // one picture agrees with itself
   const twelve = hits(...Array.from({ length: 12 }, (_, index) => ["a", index ? index / 10 : 0.1]));
-  assert.equal(headlineOf({ results: twelve }), "10 of the 10 nearest are labelled “a”"); // others take the places of copies
+  assert.equal(headlineOf({ results: twelve }).text, "10 of the 10 nearest are labelled “a”"); // others take the places of copies
   const agreement = [{ key: "label", value: "a", agreeing: 4, answers: 5 }];
   assert.equal(agreementOn({ results: copied, agreement }), undefined); // measured without copies
   assert.equal(agreementOn({ results: copied.slice(2), agreement }), agreement[0]);
+  assert.equal(agreementOn({ results: hits(["a", 0.5], ["a", 0.50003], ["b", 0.6]), agreement }), agreement[0]); // as far by chance
+  assert.equal(agreementOn({ results: copied.slice(2), agreement, query: { likeness: 0.03 } }), undefined); // unlike those that were counted
+  assert.equal(agreementOn({ results: copied.slice(2), agreement, query: { likeness: null } }), agreement[0]);
 });
 
 test("a modality is no finding", () => {
   const hits = (...all) => all.map((labels, index) => ({ image_id: `${index}`, labels, card: { modality: labels.modality } }));
-  assert.equal(headlineOf({ results: hits({ modality: "CXR" }, { modality: "CXR" }, { modality: "CT" }) }), "");
-  assert.equal(headlineOf({ results: hits({ label: "CXR", modality: "CR" }, { label: "CXR", modality: "CR" }, { label: "Hand" }) }), "");
-  assert.equal(headlineOf({ results: hits({ modality: "CXR", view: "PA" }, { modality: "CXR", view: "PA" }, { modality: "CXR" }) }), "2 of the 3 nearest are labelled “PA”");
+  assert.equal(headlineOf({ results: hits({ modality: "CXR" }, { modality: "CXR" }, { modality: "CT" }) }), null);
+  assert.equal(headlineOf({ results: hits({ label: "CXR", modality: "CR" }, { label: "CXR", modality: "CR" }, { label: "Hand" }) }), null);
+  assert.equal(headlineOf({ results: hits({ modality: "CXR", view: "PA" }, { modality: "CXR", view: "PA" }, { modality: "CXR" }) }).text, "2 of the 3 nearest are labelled “PA”");
 });
 
 test("agreement is on the finding, not on what all images here have", () => {
@@ -170,7 +177,7 @@ test("shares are of findings where cards have some", () => {
   const hit = (finding, label) => ({ image_id: "a", labels: { label }, card: { finding } });
   const results = [hit("Glioma", "x"), hit("Glioma", "y"), hit(null, "y")];
   assert.deepEqual(shareKeys(results), ["", "label"]);
-  assert.deepEqual(shareParts(results, "").map(({ name, count }) => [name, count]), [["Glioma", 2], ["without a finding", 1]]);
+  assert.deepEqual(shareParts(results, "").map(({ name, count }) => [name, count]), [["Glioma", 2], ["without a label", 1]]);
   assert.deepEqual(shareParts(results, "label").map(({ name, count }) => [name, count]), [["y", 2], ["x", 1]]);
 });
 

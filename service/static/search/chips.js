@@ -8,6 +8,7 @@ import { fixed, number, tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
 import { changeSettings, changeView, shownHits } from "./run.js";
 import { ALL_IMAGES } from "./search_fields.js";
+import { keysInOrder } from "./verdict.js";
 
 const TICKS = 12; // values of a label that are listed
 const FEW = 6; // values that are shown at once
@@ -22,9 +23,9 @@ function activeChip(condition, { filters }) {
   return html`<button class="pill on" type="button" data-condition=${condition} title=${condition} @click=${() => toggled(condition)}>${name} <small>${listed ? number(listed[1]) : ""}</small> <span aria-hidden="true">×</span><span class="unseen">${tr("Remove the filter {condition}", { condition })}</span></button>`;
 }
 
-function facet([key, values], where) {
+function facet([key, values], where, isFirst) {
   const chosen = values.filter(([value]) => where.includes(`${key}=${value}`)).length;
-  return html`<details ?open=${chosen > 0 || values.length <= FEW}><summary>${key}${chosen ? ` · ${chosen}` : ""}</summary>${values.slice(0, TICKS).map(([value, count]) => {
+  return html`<details ?open=${isFirst || chosen > 0 || values.length <= FEW}><summary>${key}${chosen ? ` · ${chosen}` : ""}</summary>${values.slice(0, TICKS).map(([value, count]) => {
     const condition = `${key}=${value}`;
     return html`<label class="check"><input type="checkbox" data-condition=${condition} .checked=${where.includes(condition)} @change=${() => toggled(condition)} /> <span>${value}</span> <small>${number(count)}</small></label>`;
   })}</details>`;
@@ -38,10 +39,10 @@ function addTyped(event) {
 }
 
 function filterMenu({ facts, settings }) {
-  const keys = Object.entries(facts.filters);
+  const keys = keysInOrder(Object.keys(facts.filters)).map((key) => [key, facts.filters[key]]);
   return html`<button class="pill" type="button" id="add-filter" popovertarget="filter-menu">+ ${tr("Filter")}</button>
     <div class="choices filters" id="filter-menu" popover>
-      ${keys.map((entry) => facet(entry, settings.where))}
+      ${keys.map((entry, index) => facet(entry, settings.where, index === 0))}
       <form @submit=${addTyped}><input type="text" name="where" id="where" list="label-keys" placeholder=${tr("{key} >= 40", { key: facts.label_keys.includes("age") ? "age" : (facts.label_keys[0] ?? "key") })} aria-label=${tr("Only images with")} autocomplete="off" spellcheck="false" />
         <datalist id="label-keys">${facts.label_keys.map((key) => html`<option value=${`${key}=`}></option>`)}</datalist>
         <p class="hint">${tr("A condition with =, !=, >= or <=, then Enter.")}</p></form>
@@ -55,7 +56,7 @@ const hasPatients = ({ answer }) => !answer?.results.length || answer.results.so
 
 function groupMenu(now) {
   const { facts, settings } = now;
-  const groups = { ...GROUPS(), ...Object.fromEntries(Object.keys(facts.filters).map((key) => [`label:${key}`, tr("One per {label}", { label: key })])) };
+  const groups = { ...GROUPS(), ...Object.fromEntries(keysInOrder(Object.keys(facts.filters)).map((key) => [`label:${key}`, tr("One per {label}", { label: key })])) };
   const choose = (group) => changeSettings({ group });
   return html`<button class="pill" type="button" id="group" popovertarget="group-menu">${settings.group === "patient" && !hasPatients(now) ? groups[ALL_IMAGES] : (groups[settings.group] ?? settings.group)} <span aria-hidden="true">▾</span></button>
     <div class="choices" id="group-menu" popover role="group" aria-label=${tr("One result per")}>

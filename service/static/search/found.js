@@ -114,7 +114,7 @@ export function found(now) {
     ${query || answer ? chips(now) : nothing}
     ${expert && (query || answer) ? expertPanel(now) : nothing}
     ${problemBox(now)}
-    ${query || answer ? (answer || problem ? lists(now) : busy ? skeleton() : nothing) : problem ? nothing : start(now)}
+    ${query || answer ? (answer || problem ? lists(now) : busy ? skeleton() : nothing) : start(now)}
     ${callParts("results", now)}
     ${markBar(now)}`;
 }

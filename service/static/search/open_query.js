@@ -98,7 +98,7 @@ const isField = (target) => target.closest?.("input:not([type=checkbox], [type=r
 
 export function install() {
   const [box, file, folder] = ["box", "file", "folder"].map(byId);
-  if (isTouched()) box.placeholder = tr("Type an image id, a link or words …");
+  if (isTouched()) box.placeholder = state.facts.by_text ? tr("Type an image id, a link or words …") : tr("Type an image id or a link …");
   byId("ask").addEventListener("submit", (event) => {
     event.preventDefault();
     openText(box.value);

@@ -6,7 +6,7 @@ import { tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
 import { openComparison, queryPicture } from "./query_viewer.js";
 import { changePart, changeSettings, isStale, shownHits, startAgain } from "./run.js";
-import { agreementOf, agreementOn, headlineOf, shareKeys, shareParts, verdictOf } from "./verdict.js";
+import { agreementOn, headlineOf, shareKeys, shareParts, testedText, verdictOf } from "./verdict.js";
 
 async function copyLink({ query }) {
   const copied = await copyText(location.href);
@@ -27,33 +27,42 @@ function items(now) {
   ];
 }
 
-const colour = ({ rest }, index) => (rest ? "rest" : index);
+const COLOURS = 7;
 
-function shareBar(answer, key, expert) {
+/** The colours of parts: that of a value's place among those of the collection, so that it is the same in all answers; else one that is free. */
+function coloursOf(parts, filters) {
+  const places = parts.map(({ name }) => Math.max(...Object.values(filters).map((values) => values.findIndex(([value]) => value === name)), -1));
+  const free = [...Array(COLOURS).keys()].filter((colour) => !places.includes(colour));
+  return parts.map(({ rest }, index) => (rest ? "rest" : places[index] >= 0 && places[index] < COLOURS ? places[index] : (free.pop() ?? 0)));
+}
+
+function shareBar({ answer, shareKey: key, expert, facts }) {
   const keys = shareKeys(answer.results);
   if (!keys.length) return nothing;
   const chosen = keys.includes(key) ? key : keys[0];
   const parts = shareParts(answer.results, chosen);
   const words = ({ name, count }) => `${name} ${count}`;
-  return html`<div class="share-bar" aria-hidden="true">${parts.map((part, index) => html`<span class=${`share share-${colour(part, index)}`} .style=${`flex-grow: ${part.count}`} title=${words(part)}></span>`)}</div>
-    <p class="share-words" id="shares">${parts.map((part, index) => html`<span class="share-word"><i class=${`swatch share-${colour(part, index)}`}></i>${words(part)}</span>`)} ${tr("of {count} results.", { count: answer.results.length })}
+  const colours = coloursOf(parts, facts.filters);
+  return html`<div class="share-bar" aria-hidden="true">${parts.map((part, index) => html`<span class=${`share share-${colours[index]}`} .style=${`flex-grow: ${part.count}`} title=${words(part)}></span>`)}</div>
+    <p class="share-words" id="shares">${parts.map((part, index) => html`<span class="share-word"><i class=${`swatch share-${colours[index]}`}></i>${words(part)}</span>`)} ${tr("of {count} results.", { count: answer.results.length })}
       ${expert && keys.length > 1 ? html`<select id="share-key" aria-label=${tr("Shares of")} @change=${({ target }) => update({ shareKey: target.value })}>${keys.map((each) => html`<option value=${each} ?selected=${each === chosen}>${each || tr("finding")}</option>`)}</select>` : nothing}</p>`;
 }
 
 function verdict(now) {
-  const { answer, expert, fields, rounds, shareKey, settings } = now;
+  const { answer, fields, settings, shownQuery } = now;
   if (!answer?.results.length) return nothing;
   const found = verdictOf(answer.query);
   const outlier = found?.level === "outlier";
-  const said = outlier ? "" : headlineOf({ results: answer.results, where: settings.where, rounds });
-  const headline = fields?.feedback?.length && !outlier ? tr("Refined by your marks") : said;
-  const [tested, caution] = said ? agreementOf(agreementOn(answer)) : [];
+  const said = outlier ? null : headlineOf({ results: answer.results, where: settings.where, refined: Boolean(fields?.feedback?.length) });
+  const tested = said?.caution && !shownQuery.region ? testedText(agreementOn(answer)) : ""; // counted with whole images
+  const isLeftOut = shownQuery.file && answer.query.image_id && !answer.results.some((hit) => hit.image_id === answer.query.image_id);
   return html`<section class=${`verdict ${found?.level ?? ""}`} aria-label=${tr("What the results say together")}>
-    ${headline || found ? html`<h2 id="verdict">${headline || found.title}</h2>` : nothing}
+    ${said || found ? html`<h2 id="verdict">${said?.text ?? found.title}</h2>` : nothing}
     ${found?.text ? html`<p>${found.text}</p>` : nothing}
-    ${outlier ? nothing : shareBar(answer, shareKey, expert)}
-    ${tested ? html`<p id="agreement"><span>${tested}</span> <span>${caution}</span></p>` : nothing}
-    ${headline && found ? html`<p id="likeness">${found.title.split(/(?=\s*[:：])/).map((part) => html`<span>${part}</span>`)}</p>` : nothing}
+    ${isLeftOut ? html`<p id="left-out">${tr("This picture is in the collection, and left out of its results.")}</p>` : nothing}
+    ${outlier ? nothing : shareBar(now)}
+    ${said?.caution ? html`<p id="agreement">${tested ? html`<span class="tested">${tested}</span> ` : nothing}<span>${said.caution}</span></p>` : nothing}
+    ${said && found?.level === "unusual" ? html`<p id="likeness">${found.title.split(/(?=\s*[:：])/).map((part) => html`<span>${part}</span>`)}</p>` : nothing}
     ${callParts("lines", now)}
   </section>`;
 }

@@ -13,7 +13,7 @@ const MOST_VALUES = 7; // more are one part, "other values"
 const FAMILIAR = 0.2; // likeness of four in five images of a collection
 const UNUSUAL = 0.05;
 const NEAREST = 10; // results that agreement is counted among, as the service counts it
-const SAME_DISTANCE = 1e-4; // share of a distance by which those of copies of a picture differ
+const SAME_DISTANCE = 2e-6; // difference of the squared distances of copies of a picture, by rounding
 
 /** [value, count] of the different values of a list. */
 function counted(values) {
@@ -22,12 +22,15 @@ function counted(values) {
   return [...counts];
 }
 
-/** The keys whose shares may be shown: the finding of the cards, "label", the most frequent; places, and those that are no findings, last. */
+const placeOf = (key) => 2 * PLAIN_KEYS.includes(key) + PLACE_KEYS.includes(key) - (key === USUAL_KEY);
+
+/** Keys in the order of what they say of a finding: "label" first, places and those that are none last; without those of the file's technique. */
+export const keysInOrder = (keys) => keys.filter((key) => !TECHNICAL_KEYS.includes(key)).sort((a, b) => placeOf(a) - placeOf(b));
+
+/** The keys whose shares may be shown: the finding of the cards, then all in order, of those alike the most frequent first. */
 export function shareKeys(results) {
-  const last = (key) => 2 * PLAIN_KEYS.includes(key) + PLACE_KEYS.includes(key) - (key === USUAL_KEY);
-  const order = ([a, countOfA], [b, countOfB]) => last(a) - last(b) || countOfB - countOfA;
-  const named = results.flatMap(({ labels }) => Object.keys(labels)).filter((key) => !TECHNICAL_KEYS.includes(key));
-  const keys = counted(named).sort(order).map(([key]) => key);
+  const counts = counted(results.flatMap(({ labels }) => Object.keys(labels))).sort((a, b) => b[1] - a[1]);
+  const keys = keysInOrder(counts.map(([key]) => key));
   return results.some(({ card }) => card?.finding) ? [FINDING, ...keys] : keys;
 }
 
@@ -41,7 +44,7 @@ export function shareParts(results, key) {
   const [others, known] = [sorted, parts].map((list) => list.reduce((sum, each) => sum + (each.count ?? each[1]), 0));
   if (others) parts.push({ name: tr("other values"), count: others, rest: true });
   const missing = results.length - known - others;
-  if (missing) parts.push({ name: key ? tr("without {key}", { key }) : tr("without a finding"), count: missing, rest: true });
+  if (missing) parts.push({ name: key ? tr("without {key}", { key }) : tr("without a label"), count: missing, rest: true });
   return parts;
 }
 
@@ -50,43 +53,48 @@ export function verdictOf({ likeness, outlier }) {
   if (outlier) return { level: "outlier", title: tr("Nothing here looks like this"), text: tr("These are the least unlike images, not similar ones.") };
   if (likeness === null || likeness === undefined) return null;
   const closer = Math.min(Math.round((1 - likeness) * 100), 99);
-  if (likeness < UNUSUAL) return { level: "unusual", title: tr("Unusual: {closer} in 100 images here have a closer match", { closer }) };
-  if (likeness < FAMILIAR) return { level: "unusual", title: tr("Less usual: {closer} in 100 images here have a closer match", { closer }) };
-  return { level: "usual", title: tr("Familiar: {tenths} in 10 images here have no closer match", { tenths: Math.min(Math.round(likeness * 10), 9) }) };
+  if (likeness < UNUSUAL) return { level: "unusual", title: tr("Unlike nearly all images here: {closer} in 100 have a closer match", { closer }) };
+  if (likeness < FAMILIAR) return { level: "unusual", title: tr("Unlike most images here: {closer} in 100 have a closer match", { closer }) };
+  return { level: "usual", title: tr("Like the images here: {tenths} in 10 have no closer match", { tenths: Math.min(Math.round(likeness * 10), 9) }) };
 }
 
 /** The nearest results with a say of their own: one of each patient, and one of those that are as far from the query, as copies of one picture are. */
 function independent(results) {
-  const isCopy = (hit, other) => (hit.patient && hit.patient === other.patient) || Math.abs(hit.distance - other.distance) <= SAME_DISTANCE * other.distance;
+  const isCopy = (hit, other) => (hit.patient && hit.patient === other.patient) || Math.abs(hit.distance ** 2 - other.distance ** 2) <= SAME_DISTANCE;
   return results.reduce((kept, hit) => (kept.length < NEAREST && !kept.some((other) => isCopy(hit, other)) ? [...kept, hit] : kept), []);
 }
 
-/** How most of the nearest results are labelled, where that leads among all, or that they do not agree; "" where nothing is known of them, and where a filter or judgements asked for it. */
-export function headlineOf({ results, where = [], rounds = [] }) {
+/**
+ * What is said of results {text, caution}: how most of the nearest are labelled, or that they do not agree; null where nothing is known of them, and where a
+ * filter asked for it. refined: whether they follow judgements.
+ */
+export function headlineOf({ results, where = [], refined = false }) {
+  if (refined) return { text: tr("Refined by your marks"), caution: tr("The results follow your marks: their labels are no evidence.") };
   const [key] = shareKeys(results);
-  if (where.length || rounds.length || key === undefined || PLAIN_KEYS.includes(key)) return "";
+  if (where.length || key === undefined || PLAIN_KEYS.includes(key)) return null;
   const nearest = independent(results);
   const [near, all] = [nearest, results].map((list) => shareParts(list, key).filter(({ rest }) => !rest));
-  if (near.reduce((sum, { count }) => sum + count, 0) < 2) return "";
-  const [{ name, count }] = near;
-  if (MODALITY.test(name)) return "";
-  if (name !== all[0].name || count <= nearest.length / 2) return tr("The results do not agree");
-  return tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing: count, answers: nearest.length, value: name });
+  if (near.reduce((sum, { count }) => sum + count, 0) < 2 || MODALITY.test(near[0].name)) return null;
+  const [{ name: value, count: agreeing }, { name: other, count }] = [near[0], all[0]];
+  if (agreeing <= nearest.length / 2) return { text: tr("The results do not agree") };
+  const values = { agreeing, answers: nearest.length, value, count, results: results.length, other };
+  if (value !== other) return { text: tr("The results do not agree: {agreeing} of the {answers} nearest are labelled “{value}”, {count} of all {results} “{other}”", values) };
+  return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", values), caution: tr("Not a probability for this patient.") };
 }
 
-/** The agreement of an answer on its most frequent finding, else on its usual label; undefined without one, and where copies agree with each other. */
-export function agreementOn({ results, agreement }) {
+/** The agreement of an answer on its most frequent finding, else on its usual label; undefined without one, where copies agree with each other, and for a query unlike those that were counted. */
+export function agreementOn({ results, agreement, query }) {
   const [key] = shareKeys(results);
   const nearest = results.slice(0, NEAREST);
-  if (key === undefined || independent(nearest).length < nearest.length) return undefined;
+  if (key === undefined || independent(nearest).length < nearest.length || (query?.likeness ?? 1) < UNUSUAL) return undefined;
   const [first] = shareParts(results, key);
   return agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
 }
 
-/** How often an agreement {right, low, high, images} like that of the first results was right, and a caution: [text, text]; [] where little is known. */
-export function agreementOf(agreement) {
-  if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return [];
+/** How often an agreement {right, low, high, images} like that of the first results was right; "" where little is known. right: by Laplace's rule. */
+export function testedText(agreement) {
+  if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return "";
   const { right, low, high, images } = agreement;
-  const percent = { right: Math.min(Math.round(right * 100), 99), low: Math.floor(low * 100), high: Math.ceil(high * 100) };
-  return [tr("Tested on {images} images here whose nearest agreed as much: {right} % had that label themselves (95 % CI {low} to {high} %).", { images, ...percent }), tr("Not a probability for this patient.")];
+  const values = { count: Math.round(right * (images + 2) - 1), images, low: Math.floor(low * 100), high: Math.ceil(high * 100) };
+  return tr("Tested: {count} of {images} images here whose nearest agreed about as much had that label themselves (95 % CI {low} to {high} %).", values);
 }

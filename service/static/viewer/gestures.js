@@ -198,8 +198,7 @@ function beginShape(viewer) {
   if (viewer.tool === "region") return viewer.beginRegion();
   const { width, height } = viewer.picture.size;
   const shape = { kind: viewer.shapeKind, a: [width * 0.4, height * 0.5], b: [width * 0.6, height * (viewer.shapeKind === "ellipse" ? 0.6 : 0.5)] };
-  viewer.chosen = shape;
-  viewer.shapes = [...viewer.shapes, shape];
+  Object.assign(viewer, { chosen: shape, shapes: [...viewer.shapes, shape] });
 }
 
 /** A region as a shape, and back. */
@@ -214,14 +213,11 @@ function keyOfShape(viewer, key, shiftKey) {
     if (isRegion) viewer.region = toRegion(shifted(toShape(viewer.region, size), step, size, shiftKey), size);
     else {
       const next = shifted(viewer.chosen, step, size, shiftKey);
-      const shapes = viewer.shapes.map((each) => (each === viewer.chosen ? next : each));
-      viewer.chosen = next;
-      viewer.shapes = shapes;
+      Object.assign(viewer, { shapes: viewer.shapes.map((each) => (each === viewer.chosen ? next : each)), chosen: next });
     }
   } else if (key === "Escape" || key === "Enter") viewer.endShape(key === "Enter");
   else if ((key === "Delete" || key === "Backspace") && !isRegion) {
-    viewer.shapes = viewer.shapes.filter((each) => each !== viewer.chosen);
-    viewer.chosen = null;
+    Object.assign(viewer, { shapes: viewer.shapes.filter((each) => each !== viewer.chosen), chosen: null });
   } else return false;
   return true;
 }

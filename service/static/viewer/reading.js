@@ -27,7 +27,7 @@ const STORAGE_KEY = "reading-results";
 const LAYOUTS = { 1: "1 × 2", 3: "2 × 2" }; // by the number of results
 const STEPS = { slices: tr("Slices"), window: tr("Window"), zoom: tr("Zoom") };
 const LINKS = { mm: tr("Slices are linked by millimetres."), fraction: tr("Slices are linked by their share of the series: positions are unknown.") };
-const MARKS = [["relevant", "✓", tr("Relevant")], ["irrelevant", "✕", tr("Not relevant")]];
+const MARKS = [["relevant", "✓", tr("Like this")], ["irrelevant", "✕", tr("Not like this")]];
 
 class ReadingView {
   place = document.body.appendChild(document.createElement("div"));
@@ -37,10 +37,9 @@ class ReadingView {
   #next = null; // what is done once it has closed
 
   open({ query, results, index, actions = {} }) {
-    Object.assign(this, { query, results, actions, position: index, reported: null, metadata: null, flipped: false });
     if (!history.state?.reading) history.pushState({ ...history.state, reading: true }, ""); // a step back leaves the view alone
+    Object.assign(this, { query, results, actions, position: index, reported: null, metadata: null, flipped: false, address: location.href });
     this.#next = null;
-    this.address = location.href;
     render(this.template(), this.place);
     this.dialog.showModal();
     this.show();
@@ -200,10 +199,7 @@ class ReadingView {
       n: () => this.mark(current.result, "irrelevant"),
       s: () => this.search(current),
       p: () => current.viewer.closest("figure").querySelector("a")?.click(),
-      f: () => {
-        this.flipped = !this.flipped;
-        this.draw();
-      },
+      f: () => Object.assign(this, { flipped: !this.flipped }).draw(),
       ...Object.assign({}, ...callParts("readingKeys")),
     };
     const action = !event.shiftKey && actions[event.key.length > 1 ? event.key : event.key.toLowerCase()];

@@ -6,7 +6,7 @@ import { PRESETS } from "./levels.js";
 
 const SIGNS = {
   window: ["◐", tr("Window"), "D"],
-  zoom: ["⌕", tr("Zoom and move"), "Z"],
+  zoom: ["✥", tr("Zoom and move"), "Z"],
   measure: ["↔", tr("Measure"), "M"],
   region: ["▭", tr("Region"), "C"],
 };

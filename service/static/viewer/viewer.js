@@ -130,10 +130,7 @@ export class CbirViewer extends PictureView {
   }
 
   #move(index, byUser) {
-    if (index === this.index || !this.count) return;
-    this.index = index;
-    this.byUser = byUser;
-    this.load();
+    if (index !== this.index && this.count) Object.assign(this, { index, byUser }).load();
   }
 
   async #show() {

@@ -60,7 +60,7 @@ def test_a_case_is_taken_up_with_its_judgements(
     assert page.get_by_role("button", name="Remove the filter severity>=0").is_visible()
     assert page.evaluate("new URLSearchParams(location.search).get('k')") == "7"
     page.goto(served.address + address)
-    expect(page.locator("#verdict")).to_have_count(0)  # of results of a filter
+    expect(page.locator("#verdict")).to_have_text("Refined by your marks")
     expect(page.locator("#answers li")).to_have_count(7)
     page.locator("#answers .card").nth(2).click()
     until(page, "Boolean(document.querySelectorAll('.reading cbir-viewer')[1]?.picture)")
@@ -154,7 +154,8 @@ def test_a_case_says_what_its_search_said(page: sync_api.Page, served: Served) -
         query = alike[0]["image_id"]
         for changes, said in (
             ({}, "nearest"),
-            ({"rounds": [[{"image_id": query, "relevance": 1}]]}, None),
+            ({"rounds": [[{"image_id": query, "relevance": 1}]]}, "Refined by your marks"),
+            ({"search": {"image_id": query, "where": ["severity>=0"]}}, None),
             ({"outlier": True}, "Nothing here looks like this"),
         ):
             case = {"title": "Case", "search": {"image_id": query}, "answers": answers, **changes}

@@ -74,19 +74,19 @@ function teachingFile({ saved, facts, keys, ranks, checked }) {
 export function draw(now) {
   const { saved, facts } = now;
   const hits = saved.answers.map((each) => ({ ...facts.images[each.image_id], patient: facts.images[each.image_id]?.patient_key, ...each }));
-  const headline = saved.outlier ? verdictOf(saved).title : headlineOf({ results: hits, where: saved.search.where, rounds: saved.rounds });
+  const headline = saved.outlier ? { text: verdictOf(saved).title } : headlineOf({ results: hits, where: saved.search.where, refined: saved.rounds.length > 0 });
   const verdicts = new Map(saved.marks.map(({ image_id, relevance }) => [image_id, Math.sign(relevance)]));
   return html`<article class="saved-sheet">
       <h1>${saved.title}</h1>
       <p class="hint">${savedFacts(saved, true)}</p>
+      <p><a class="button primary" href=${withFields("/", { case: saved.id, collection: facts.collection })}>${tr("Open the search")}</a></p>
       <div class="case-top">${query(now)}<p class="note">${saved.note}</p></div>
       <h2>${tr("Results as they were")}</h2>
-      ${headline ? html`<p id="verdict">${headline}</p>` : nothing}
+      ${headline ? html`<p id="verdict">${headline.text}</p>${headline.caution ? html`<p class="hint">${headline.caution}</p>` : nothing}` : nothing}
       ${saved.missing ? html`<p class="hint">${trn("{count} result is left out: its image is no longer in the collection.", "{count} results are left out: their images are no longer in the collection.", saved.missing)}</p>` : nothing}
       <ol class="grid" id="answers" role="list" aria-label=${tr("Results as they were")}>${saved.answers.map((hit, index) => answer(hit, index, now, verdicts))}</ol>
     </article>
     <aside class="saved-tools" aria-label=${tr("Case")}>
-      <a class="button primary" href=${withFields("/", { case: saved.id, collection: facts.collection })}>${tr("Open the search")}</a>
       ${teachingFile(now)}
       ${problemBox()}
       ${changeForm(now)}

@@ -3,7 +3,7 @@
 import { addressIn, fetchJson, imageAddress, jsonBody } from "../api.js";
 import { ask } from "../dialog.js";
 import { pageAddress, sharing } from "../saved/own.js";
-import { tr } from "../translate.js";
+import { tr, trn } from "../translate.js";
 import { html } from "../vendor/lit.js";
 
 const SHOWN = 8; // pictures of images that a cohort begins with
@@ -12,7 +12,7 @@ export const MOST = 1000; // images of a request
 /** Ask for the title of a cohort that begins with {collection, relevant, irrelevant, where}, and open its page. */
 export function openCohorts({ collection, relevant, irrelevant, where }) {
   const film = (id) => html`<li class="film"><img src=${imageAddress(collection, id, "/thumbnail")} alt="" /></li>`;
-  const body = html`<p class="hint">${tr("Begins with {relevant} images that belong and {others} that do not.", { relevant: relevant.length, others: irrelevant.length })}</p>
+  const body = html`<p class="hint">${trn("Begins with {count} image that belongs, and {others} that do not.", "Begins with {count} images that belong, and {others} that do not.", relevant.length, { others: irrelevant.length })}</p>
     <ul class="begin-images" role="list">${relevant.slice(0, SHOWN).map(film)}</ul>
     <div class="field"><label for="begin-title">${tr("Title of the cohort")}</label><input type="text" id="begin-title" name="title" maxlength="200" required autocomplete="off" autofocus /></div>
     ${sharing(false, "begin-shared")}`;
