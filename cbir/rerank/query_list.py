@@ -189,7 +189,7 @@ class QueryList:
         squared = np.full(len(graph), np.inf, np.float32)
         rows = flow_rows(graph, self.ranking.rows, self.ranking.passable)
         unit, query_length = self.gallery.space.transform(self.query[None, :])
-        if self.gallery.space.projection is None and rows is self.ranking.rows:
+        if self.gallery.space.is_plain and rows is self.ranking.rows:
             squared[: len(self.gallery)] = self._squared_angles(lengths, float(query_length[0]))
         else:
             squared[rows] = squared_distances(self.gallery, self.gallery.space, unit, lengths)[0][rows]

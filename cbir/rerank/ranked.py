@@ -13,7 +13,7 @@ from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery, RankingList, rank, top_k
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among, plain_space
+from cbir.gallery.vector_blocks import Floats, Rows, Scores, euclidean_space, is_among
 from cbir.rerank import default_choice
 from cbir.rerank.answer_evidence import EvidenceByKey
 from cbir.rerank.diffusion import Diffusion
@@ -328,7 +328,11 @@ def _make_reranker(method: str, parameters: dict[str, Any]) -> Reranker:
 
 def _make_gallery(vectors: Floats, reranker: Reranker) -> Gallery:
     """Return the gallery, with the k-NN graph that collections have where it is used."""
-    neighbourhood = None
-    if isinstance(reranker, Diffusion) and len(vectors) > reranker.local:
-        neighbourhood = Neighbourhood(find_neighbours(vectors, plain_space(vectors.shape[1])))
-    return Gallery((vectors,), np.arange(len(vectors)), neighbourhood=neighbourhood, projected=True)
+    neighbourhood, space = None, None
+    if isinstance(reranker, Diffusion) and len(vectors):
+        space = euclidean_space(vectors)
+        if len(vectors) > reranker.local:
+            neighbourhood = Neighbourhood(find_neighbours(vectors, space))
+    return Gallery(
+        (vectors,), np.arange(len(vectors)), neighbourhood=neighbourhood, projected=True, fitted_space=space
+    )

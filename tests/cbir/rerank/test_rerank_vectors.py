@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_moons
 
 import cbir
 from cbir.errors import InvalidInput
@@ -56,6 +57,7 @@ def test_scores_are_those_of_the_method(vectors):
 
 
 def test_a_large_gallery_is_ranked_through_its_graph(vectors):
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     reranker, float_vectors = cbir.rerank.get("diffusion", local=20), vectors.astype(np.float32)
     graph = Neighbourhood(find_neighbours(float_vectors, plain_space(8)))
     gallery = Gallery((float_vectors,), np.arange(60), neighbourhood=graph, projected=True)
@@ -65,6 +67,18 @@ def test_a_large_gallery_is_ranked_through_its_graph(vectors):
     without = Gallery((float_vectors,), np.arange(60), projected=True)
     nearest_alone = reranker(float_vectors[0], rank(float_vectors[0], without), without).scores
     assert not np.array_equal(ranking.indices, np.argsort(-nearest_alone, kind="stable"))
+
+
+@pytest.mark.parametrize("options", [{}, {"local": 20}], ids=["nearest", "graph"])
+@pytest.mark.parametrize("method", ["diffusion", "diffusion-eprf"])
+def test_relevance_flows_along_distances_of_vectors_of_different_lengths(method, options):
+    moons, labels = make_moons(600, noise=0.06, random_state=0)
+    for unit, origin in [(1.0, 0.0), (1000.0, 0.0), (1.0, 100.0)]:
+        points = moons * unit + origin
+        ranking = rerank_vectors(points[:20], points, method, k=50, **options)
+        assert (labels[ranking.indices] == labels[:20, None]).mean() > 0.99
+        expected = np.linalg.norm(points[ranking.indices] - points[:20, None], axis=2)
+        assert np.allclose(ranking.distances, expected, rtol=1e-3, atol=1e-4 * unit)
 
 
 def test_empty_and_single_rows():
