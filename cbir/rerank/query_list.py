@@ -70,7 +70,8 @@ def draw_negative_ranks(
         0 is the last rank of the list.
     """
     pool = min(max(P, round(lowest * count)), max(count - P, 0))
-    digest = blake2b(np.ascontiguousarray(query, np.float32).tobytes(), digest_size=16).digest()
+    values = np.asarray(query, np.float32) + np.float32(0.0)  # -0 has other bytes than 0
+    digest = blake2b(values.tobytes(), digest_size=16).digest()
     generator = np.random.default_rng([seed, int.from_bytes(digest, "little")])
     return pool, _without_replacement(generator, pool, min(P, pool), sets)
 

@@ -211,7 +211,7 @@ def order_with_copies(
         alike = alike[size[group] > 1]
     if len(alike) < 2:
         return top, scores[top]
-    vectors = np.ascontiguousarray(gallery.vectors(rows[alike]))
+    vectors = gallery.vectors(rows[alike]) + np.float32(0.0)  # -0 has other bytes than 0
     contents = vectors.view(f"V{vectors.itemsize * vectors.shape[1]}")[:, 0]
     _, first, group = np.unique(contents, return_index=True, return_inverse=True)
     best = np.full(len(first), -np.inf)

@@ -81,6 +81,18 @@ def test_relevance_flows_along_distances_of_vectors_of_different_lengths(method,
         assert np.allclose(ranking.distances, expected, rtol=1e-3, atol=1e-4 * unit)
 
 
+@pytest.mark.parametrize("method", cbir.rerank.names())
+def test_negative_zero_is_zero(method):
+    query, vectors = np.random.default_rng(0).normal(size=4), np.random.default_rng(1).normal(size=(60, 4))
+    query[0] = vectors[:, 0] = 0.0
+    vectors[40] = vectors[50] = vectors[3]
+    negative = query.copy(), vectors.copy()
+    negative[0][0] = negative[1][40, 0] = -0.0
+    expected = rerank_vectors(query, vectors, method)
+    for of_zero, of_negative in zip(expected, rerank_vectors(*negative, method), strict=True):
+        assert np.array_equal(of_zero, of_negative)
+
+
 def test_empty_and_single_rows():
     assert rerank_vectors(np.zeros((2, 3)), np.zeros((0, 3))).indices.shape == (2, 0)
     assert rerank_vectors(np.zeros((0, 3)), np.zeros((4, 3))).indices.shape == (0, 4)
