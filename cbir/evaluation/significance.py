@@ -22,7 +22,7 @@ RESAMPLES = 10_000
 BATCH = 250  # resamples at a time
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.9  # of the bound on the number of false selections
-ROUNDING = 1e-9  # relative: a rate such as 0.3 is not exact, and p-values often equal their thresholds
+ROUNDING = 1e-9  # relative: a rate such as 0.3 is not exact, and values often equal their thresholds
 
 
 def group_folds(
@@ -170,10 +170,17 @@ def randomisation_test(differences: Floats, *, resamples: int = RESAMPLES, seed:
     Returns
     -------
     (m,) float64
+
+    Raises
+    ------
+    InvalidInput
+        For a difference that is NaN.
     """
+    if missing := int(np.isnan(differences).any(axis=0).sum()):
+        raise InvalidInput(f"{missing} queries have no value (NaN); leave them out of the test")
     generator = np.random.default_rng(seed)
-    observed = np.abs(differences.sum(axis=1))
-    threshold = observed * (1 - 1e-12)  # a sum in another order is the same sum
+    # A sum in another order is the same sum, even where its terms cancel
+    threshold = np.abs(differences.sum(axis=1)) - ROUNDING * np.abs(differences).sum(axis=1)
     extreme = np.ones(len(differences))
     with OneBlasThread():
         for size in _batches(resamples):
@@ -222,12 +229,14 @@ def select_above_negatives(scores: Floats, negatives: Floats, fdr: float) -> Con
     Raises
     ------
     InvalidInput
-        If `fdr` is out of range, or there are no negatives.
+        If `fdr` is out of range, there are no negatives, or a score is NaN.
     """
     if not 0.0 < fdr < 1.0:
         raise InvalidInput(f"a false discovery rate is above 0 and below 1, not {fdr}")
     if not len(negatives):
         raise InvalidInput("conformal selection needs scores of held-out negatives; there are none")
+    if np.isnan(scores).any() or np.isnan(negatives).any():
+        raise InvalidInput("a score is NaN; conformal selection needs a score of each image")
     p = conformal_p_values(scores, negatives)
     passes = np.sort(p) * len(p) <= fdr * np.arange(1, len(p) + 1) * (1 + ROUNDING)
     if not passes.any():

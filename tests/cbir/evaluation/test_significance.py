@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scipy import stats
 
+from cbir.errors import InvalidInput
 from cbir.evaluation.experiment import compare_runs
 from cbir.evaluation.significance import bootstrap_intervals, fold_means, group_folds, randomisation_test
 
@@ -54,6 +57,21 @@ def test_randomisation_agrees_with_the_t_test_on_many_queries():
     assert randomisation_test(differences)[0] == pytest.approx(
         stats.ttest_1samp(differences[0], 0).pvalue, abs=0.02
     )
+
+
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=30), st.sampled_from([3, 7, 10, 12]))
+@example([0, 6, -1, 7, -9, -3, -6, -2, 8, -7, -6, -2, 7, -9, 6, 5, -2, -9, -1, 4, 6, -6, 3, 1, 6, 4], 12)
+def test_rounding_makes_no_equal_means_differ(integers, scale):
+    differences = np.array([integers], float)
+    p, of_integers = (
+        randomisation_test(values, resamples=300) for values in (differences / scale, differences)
+    )
+    assert p == of_integers
+
+
+def test_queries_without_a_value_are_refused():
+    with pytest.raises(InvalidInput, match="2 queries have no value"):
+        randomisation_test(np.array([[0.1, np.nan, 0.2], [0.1, 0.2, np.nan]]))
 
 
 def test_no_difference_is_no_evidence():
