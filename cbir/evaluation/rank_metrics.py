@@ -160,6 +160,9 @@ def evaluate_vectors(
     -------
     RetrievalScores
     """
+    gallery = gallery.astype(
+        np.float64
+    )  # in float32 rounding decides where vectors are long beside distances
     lengths = (gallery**2).sum(axis=1)
     ap, first, tenth = (np.full(len(queries), np.nan) for _ in range(3))
     for start in range(0, len(queries), BLOCK):
@@ -173,8 +176,8 @@ def evaluate_vectors(
         answerable = hits.any(axis=1)
         rows = np.arange(len(queries))[block][answerable]
         ap[rows] = average_precision(hits[answerable])
-        first[rows] = hits[answerable, 0]
-        tenth[rows] = hits[answerable, :10].mean(axis=1)
+        first[rows] = hits[answerable, :1].sum(axis=1)
+        tenth[rows] = hits[answerable, :10].sum(axis=1) / 10  # also of fewer answers, as trec_eval does
     return RetrievalScores(_mean(ap), _mean(first), _mean(tenth), ap)
 
 

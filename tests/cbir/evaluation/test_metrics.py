@@ -316,6 +316,24 @@ def test_vectors_are_evaluated_as_by_plain_loops(grouped):
     assert 0 < np.isnan(found.ap).sum() < 300
 
 
+def test_vectors_far_from_the_origin_are_evaluated_alike():
+    random = np.random.default_rng(0)
+    labels, rows = random.integers(0, 5, 200), np.arange(200)
+    vectors = np.rint(random.normal(size=(200, 8)) * 64 + 32 * np.eye(8)[labels]).astype(np.float32) / 64
+    near, far = (
+        evaluate_vectors(each, labels, each, labels, rows, rows)
+        for each in (vectors, vectors + np.float32(1000))
+    )
+    np.testing.assert_allclose(far.ap, near.ap)
+
+
+def test_the_precision_of_few_vectors_is_of_ten_answers():
+    vectors = np.arange(4.0, dtype=np.float32)[:, None]
+    found = evaluate_vectors(vectors[:1], np.zeros(1, int), vectors, np.array([0, 1, 0, 1]))
+    assert (found.p_at_1, found.p_at_10) == (1.0, 0.2)
+    assert np.isnan(evaluate_vectors(vectors, np.zeros(4, int), vectors[:0], np.zeros(0, int)).map)
+
+
 def test_without_an_answer_a_class_is_missed():
     _, judged_qrels = judged({1}, 2, 3)
     nothing = RunMatrix(np.empty((1, 0), np.int32))
