@@ -153,7 +153,8 @@ class RankNContrastLoss(nn.Module):
             others = ~torch.eye(n, dtype=torch.bool, device=embeddings.device)
             rows = vectors[:, None, :] - vectors[None, :, :]
             logits = -rows[others].norm(dim=1).view(n, n - 1) / self.temperature
-            gaps = (labels[:, None] - labels).abs()[others].view(n, n - 1)
+            grades = labels.double()  # differences of unsigned integers wrap around
+            gaps = (grades[:, None] - grades).abs()[others].view(n, n - 1)
             nearer = gaps[:, None, :] < gaps[:, :, None]  # of image k (third) than j (second)
             totals = logits[:, None, :].masked_fill(nearer, -math.inf).logsumexp(dim=2)
             return cast(Tensor, (totals - logits).mean())
