@@ -287,7 +287,7 @@ def rerank_vectors(
             "both must come from one descriptor"
         )
     count = len(vectors) if k is None else k
-    if k is not None and (not isinstance(k, Integral) or k < 1):
+    if k is not None and (not isinstance(k, Integral) or isinstance(k, bool) or k < 1):
         raise InvalidInput(f"k: a whole number, at least 1, not {k!r}")
     reranker = _make_reranker(method, parameters)
     gallery = _make_gallery(vectors, reranker)
@@ -304,8 +304,10 @@ def rerank_vectors(
 
 
 def _matrix(values: ArrayLike, name: str) -> Floats:
+    if np.ma.is_masked(values):
+        raise InvalidInput(f"{name} has masked values; fill them, or leave their rows out")
     try:
-        if np.iscomplexobj(values):
+        if np.asarray(values).dtype.kind in "cmM":  # complex numbers, times
             raise TypeError
         with np.errstate(over="ignore"):  # too large for float32: infinite, and refused below
             matrix = np.ascontiguousarray(values, np.float32)
@@ -313,6 +315,10 @@ def _matrix(values: ArrayLike, name: str) -> Floats:
         raise InvalidInput(f"{name} must be an array of numbers with equally long rows") from None
     if matrix.ndim not in (1, 2):
         raise InvalidInput(f"{name} has shape {matrix.shape}; give (rows, d)")
+    if not matrix.shape[-1]:
+        raise InvalidInput(
+            f"{name} has shape {matrix.shape}: vectors without values; give at least one column"
+        )
     squares = np.einsum("...i,...i->...", matrix, matrix, dtype=np.float64)
     if not (squares <= LARGEST_SQUARE).all():  # NaN too
         raise InvalidInput(f"{name} has values that are not finite, or too large for float32")
