@@ -83,6 +83,8 @@ class SoDeepLoss(ScoreLoss):
     def __init__(self, sorter: Sorter | str = "pairwise") -> None:
         super().__init__()
         self.sorter = load(sorter) if isinstance(sorter, str) else sorter
+        if not isinstance(self.sorter, Sorter):
+            raise InvalidInput(f"the sorter of {self.name} is a Sorter or its name, not {sorter!r}")
 
 
 class SpearmanLoss(SoDeepLoss):
