@@ -74,6 +74,28 @@ def test_queries_without_a_value_are_refused():
         randomisation_test(np.array([[0.1, np.nan, 0.2], [0.1, 0.2, np.nan]]))
 
 
+@pytest.mark.parametrize(
+    ("test", "options", "message"),
+    [
+        (bootstrap_intervals, {"share": 95}, "from 0 to 1, not 95"),
+        (bootstrap_intervals, {"share": -0.1}, "from 0 to 1, not -0.1"),
+        (bootstrap_intervals, {"share": np.nan}, "from 0 to 1, not nan"),
+        (bootstrap_intervals, {"values": np.empty((2, 0))}, "there are none"),
+        (bootstrap_intervals, {"resamples": 0}, "resamples: a whole number, at least 1, not 0"),
+        (randomisation_test, {"resamples": -1}, "resamples: a whole number, at least 1, not -1"),
+        (randomisation_test, {"resamples": 2.5}, "resamples: a whole number, at least 1, not 2.5"),
+        (bootstrap_intervals, {"values": np.ones(3)}, r"not the shape \(3,\)"),
+        (randomisation_test, {"values": np.ones(3)}, r"not the shape \(3,\)"),
+    ],
+)
+def test_wrong_arguments_are_refused(test, options, message):
+    with pytest.raises(InvalidInput, match=message):
+        test(
+            options.get("values", np.ones((1, 3))),
+            **{key: options[key] for key in options if key != "values"},
+        )
+
+
 def test_no_difference_is_no_evidence():
     assert randomisation_test(np.zeros((1, 20)))[0] == 1.0
     assert randomisation_test(np.array([[0.4]]))[0] == 1.0
