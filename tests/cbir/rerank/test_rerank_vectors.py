@@ -93,6 +93,16 @@ def test_negative_zero_is_zero(method):
         assert np.array_equal(of_zero, of_negative)
 
 
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 4, 8, 12, 16])
+def test_copies_are_as_far_wherever_they_stand(dimensions):
+    random = np.random.default_rng(0)
+    for count in range(2, 60):
+        query, vector = random.normal(size=(2, dimensions))
+        ranking = rerank_vectors(query, np.tile(vector, (count, 1)), "none")
+        assert len(set(ranking.distances.tolist())) == 1
+        assert ranking.indices.tolist() == list(range(count))
+
+
 def test_empty_and_single_rows():
     assert rerank_vectors(np.zeros((2, 3)), np.zeros((0, 3))).indices.shape == (2, 0)
     assert rerank_vectors(np.zeros((0, 3)), np.zeros((4, 3))).indices.shape == (0, 4)
