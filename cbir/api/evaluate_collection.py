@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from numbers import Integral
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -142,8 +143,8 @@ def evaluate(
         ("depth", depth, 0),
         ("jobs", jobs, 1),
     ):
-        if value is not None and value < least:
-            raise InvalidInput(f"{name}: at least {least}, not {value}")
+        if value is not None and (not isinstance(value, Integral) or value < least):
+            raise InvalidInput(f"{name}: a whole number, at least {least}, not {value!r}")
     folder = collection.folder if isinstance(collection, CollectionImages) else collection_folder(collection)
     in_force = collection.settings if isinstance(collection, CollectionImages) else settings.load()
     plan = EvalPlan(

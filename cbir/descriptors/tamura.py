@@ -78,6 +78,7 @@ class Scratch(threading.local):
 
 LARGEST = 32  # 2^5, the side of the largest window
 _EXACT_16 = 16  # sums of windows up to this side fit 16 bits: 16 * 16 * 255 = 65280
+_EXACT = 256 * 256  # pixels of an image up to which sums have 32 bits, which take twice as long
 _scratch = Scratch()
 
 
@@ -90,24 +91,25 @@ def best_sizes(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """
     padded = cv2.copyMakeBorder(grey, LARGEST, LARGEST, LARGEST, LARGEST, cv2.BORDER_REPLICATE)
     sizes = np.ones_like(grey)
+    dtype = np.int32 if grey.size <= _EXACT else np.uint16
     for rows, columns in tiles(*grey.shape):
         bottom, right = rows.stop + 2 * LARGEST, columns.stop + 2 * LARGEST
-        _update_best_sizes(padded[rows.start : bottom, columns.start : right], sizes[rows, columns])
+        _update_best_sizes(padded[rows.start : bottom, columns.start : right], sizes[rows, columns], dtype)
     return sizes
 
 
-def _update_best_sizes(padded: NDArray[Any], sizes: NDArray[np.uint8]) -> None:
+def _update_best_sizes(padded: NDArray[Any], sizes: NDArray[np.uint8], dtype: DTypeLike) -> None:
     """Replace the initial 1 in `sizes` by the best window sides; `padded` has LARGEST more pixels on every side.
 
-    Computes with sums instead of means, which is exact: E_k times the area 4^k. Only the largest windows add sums of
-    16 x 16 rounded to quarters, an error of less than 0.02 grey levels.
+    Computes with sums instead of means, which is exact: E_k times the area 4^k. Only with the `dtype` uint16 the
+    largest windows add sums of 16 x 16 rounded to quarters, an error of less than 0.02 grey levels.
     """
-    sums = _scratch.copy("sums", padded, np.uint16)
-    best = _scratch.copy("best", _strength(padded, 1, sizes.shape), np.uint16)
+    sums = _scratch.copy("sums", padded, dtype)
+    best = _scratch.copy("best", _strength(padded, 1, sizes.shape), dtype)
     larger = _scratch.array("larger", sizes.shape, np.uint8)
     side = 1
     while side < LARGEST:
-        if side == _EXACT_16:
+        if side == _EXACT_16 and sums.dtype == np.uint16:
             np.right_shift(sums, 2, out=sums)  # quarters, to the scale of `best`
         else:
             np.multiply(best, 4, out=best)  # to the scale of the next area

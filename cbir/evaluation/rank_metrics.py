@@ -159,7 +159,21 @@ def evaluate_vectors(
     Returns
     -------
     RetrievalScores
+
+    Raises
+    ------
+    InvalidInput
+        For shapes that do not agree, and vectors that are not finite.
     """
+    _check_labelled(queries, query_labels, query_groups, "queries")
+    _check_labelled(gallery, gallery_labels, gallery_groups, "gallery")
+    if queries.shape[1] != gallery.shape[1]:
+        raise InvalidInput(f"queries have {queries.shape[1]} columns and the gallery {gallery.shape[1]}")
+    if (query_groups is None) != (gallery_groups is None):
+        raise InvalidInput("groups leave out images of the query's own: give those of queries and gallery")
+    gallery = gallery.astype(
+        np.float64
+    )  # in float32 rounding decides where vectors are long beside distances
     lengths = (gallery**2).sum(axis=1)
     ap, first, tenth = (np.full(len(queries), np.nan) for _ in range(3))
     for start in range(0, len(queries), BLOCK):
@@ -173,9 +187,25 @@ def evaluate_vectors(
         answerable = hits.any(axis=1)
         rows = np.arange(len(queries))[block][answerable]
         ap[rows] = average_precision(hits[answerable])
-        first[rows] = hits[answerable, 0]
-        tenth[rows] = hits[answerable, :10].mean(axis=1)
+        first[rows] = hits[answerable, :1].sum(axis=1)
+        tenth[rows] = hits[answerable, :10].sum(axis=1) / 10  # also of fewer answers, as trec_eval does
     return RetrievalScores(_mean(ap), _mean(first), _mean(tenth), ap)
+
+
+def _check_labelled(
+    vectors: NDArray[np.float32], labels: NDArray[np.int64], groups: NDArray[np.int64] | None, name: str
+) -> None:
+    if np.ndim(vectors) != 2:
+        raise InvalidInput(f"{name} are vectors (n, d), not the shape {np.shape(vectors)}")
+    for each in (labels, labels if groups is None else groups):
+        if np.shape(each) != vectors.shape[:1]:
+            raise InvalidInput(
+                f"{name}: {len(vectors)} vectors need as many labels and groups, not {np.shape(each)}"
+            )
+    if wrong := int((~np.isfinite(vectors)).any(axis=1).sum()):
+        raise InvalidInput(
+            f"{name}: {wrong} of {len(vectors)} vectors are not finite; did a training diverge?"
+        )
 
 
 def _mean(values: NDArray[np.float64]) -> float:
@@ -250,9 +280,17 @@ def auc(scores: ArrayLike, positive: ArrayLike) -> float:
 def check_scores(scores: ArrayLike, positive: ArrayLike) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
     """Return `scores` (n,) as floats and `positive` (n,) as a mask. Infinite scores are allowed.
 
-    Raises InvalidInput if shapes differ, a score is NaN, or there are no positives or no negatives.
+    Raises InvalidInput if shapes differ, a score is no number, a mark is not true or false (1 or 0), or there are no
+    positives or no negatives.
     """
-    values, mask = np.asarray(scores), np.asarray(positive).astype(bool)
+    values, marks = np.asarray(scores), np.asarray(positive)
+    if values.dtype.kind not in "biuf":
+        raise InvalidInput(f"scores are real numbers, not {values.dtype}")
+    mask = marks.astype(bool)
+    if not np.array_equal(marks, mask):
+        raise InvalidInput(
+            "positives are marked by true or 1, negatives by false or 0; there are other marks"
+        )
     if values.shape != mask.shape or values.ndim != 1:
         raise InvalidInput(f"each image needs one score; got shapes {values.shape} and {mask.shape}")
     if not np.issubdtype(values.dtype, np.floating):

@@ -247,7 +247,7 @@ def _mean_lines(result: EvalResult, number: int, m: int) -> list[str]:
     mean, low, high = (float(values[number, m]) for values in (result.means, result.low, result.high))
     lines = [f"{mean:.4f}", f"{low:.3f}-{high:.3f}"]
     if difference := result.differences[number]:
-        lines += [f"{float(difference.mean[m]):+.4f}", f"p {format_p(float(difference.p_holm[m]))}"]
+        lines += [f"{float(difference.mean[m]):+z.4f}", f"p {format_p(float(difference.p_holm[m]))}"]
     return lines
 
 

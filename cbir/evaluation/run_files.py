@@ -214,14 +214,17 @@ def reciprocal_ranks(scores: Scores, k: float = RANK_CONSTANT) -> Scores:
 
 def min_max(scores: Scores) -> Scores:
     """Return scores (n,) mapped to 0 to 1; all 1 if they are equal."""
+    if not len(scores):
+        return scores
     low, high = scores.min(), scores.max()
     return (scores - low) / (high - low) if high > low else np.ones_like(scores)
 
 
 def z_scores(scores: Scores) -> Scores:
     """Return scores (n,) less their mean, in standard deviations; all 0 if they are equal."""
-    deviation = scores.std()
-    return (scores - scores.mean()) / deviation if deviation > 0 else np.zeros_like(scores)
+    # Rounding gives equal scores a deviation, and squares of tiny differences are 0
+    varies = len(scores) and np.ptp(scores) > 0 and scores.std() > 0
+    return (scores - scores.mean()) / scores.std() if varies else np.zeros_like(scores)
 
 
 def parse_run_weights(text: str | None, runs: int) -> list[float]:

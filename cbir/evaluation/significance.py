@@ -6,6 +6,7 @@ them: the selection of images that score above negatives, with a bound on how ma
 
 import warnings
 from collections.abc import Iterator, Sequence
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ RESAMPLES = 10_000
 BATCH = 250  # resamples at a time
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.9  # of the bound on the number of false selections
-ROUNDING = 1e-9  # relative: a rate such as 0.3 is not exact, and p-values often equal their thresholds
+ROUNDING = 1e-9  # relative: a rate such as 0.3 is not exact, and values often equal their thresholds
 
 
 def group_folds(
@@ -133,12 +134,23 @@ def bootstrap_intervals(
     share : float
         Coverage, 0 to 1.
     resamples : int
+        At least 1.
     seed : int
 
     Returns
     -------
     low, high : (m,) float64
+
+    Raises
+    ------
+    InvalidInput
+        For another shape, no queries, or an option out of range.
     """
+    _check_resampled(values, resamples)
+    if not values.shape[1]:
+        raise InvalidInput("an interval of a mean over queries needs a query; there are none")
+    if not 0.0 <= share <= 1.0:
+        raise InvalidInput(f"the share that an interval covers is from 0 to 1, not {share}")
     generator = np.random.default_rng(seed)
     count = values.shape[1]
     with OneBlasThread():
@@ -165,21 +177,39 @@ def randomisation_test(differences: Floats, *, resamples: int = RESAMPLES, seed:
         A row for each metric. The signs of a query's differences are drawn at random; p is the share of draws,
         the observed one among them, whose mean is as far from 0 (Smucker, Allan & Carterette 2007).
     resamples : int
+        At least 1.
     seed : int
 
     Returns
     -------
     (m,) float64
+
+    Raises
+    ------
+    InvalidInput
+        For another shape, no resamples, or a difference that is NaN.
     """
+    _check_resampled(differences, resamples)
+    if missing := int(np.isnan(differences).any(axis=0).sum()):
+        raise InvalidInput(f"{missing} queries have no value (NaN); leave them out of the test")
     generator = np.random.default_rng(seed)
-    observed = np.abs(differences.sum(axis=1))
-    threshold = observed * (1 - 1e-12)  # a sum in another order is the same sum
+    # A sum in another order is the same sum, even where its terms cancel
+    threshold = np.abs(differences.sum(axis=1)) - ROUNDING * np.abs(differences).sum(axis=1)
     extreme = np.ones(len(differences))
     with OneBlasThread():
         for size in _batches(resamples):
             signs = generator.integers(0, 2, (size, differences.shape[1]), np.int8) * 2.0 - 1.0
             extreme += (np.abs(signs @ differences.T) >= threshold).sum(axis=0)
     return extreme / (resamples + 1)
+
+
+def _check_resampled(values: Floats, resamples: int) -> None:
+    if np.ndim(values) != 2:
+        raise InvalidInput(
+            f"values have a row for each metric, (metrics, queries), not the shape {np.shape(values)}"
+        )
+    if not isinstance(resamples, Integral) or resamples < 1:
+        raise InvalidInput(f"resamples: a whole number, at least 1, not {resamples!r}")
 
 
 def _batches(total: int) -> Iterator[int]:
@@ -222,12 +252,14 @@ def select_above_negatives(scores: Floats, negatives: Floats, fdr: float) -> Con
     Raises
     ------
     InvalidInput
-        If `fdr` is out of range, or there are no negatives.
+        If `fdr` is out of range, there are no negatives, or a score is NaN.
     """
     if not 0.0 < fdr < 1.0:
         raise InvalidInput(f"a false discovery rate is above 0 and below 1, not {fdr}")
     if not len(negatives):
         raise InvalidInput("conformal selection needs scores of held-out negatives; there are none")
+    if np.isnan(scores).any() or np.isnan(negatives).any():
+        raise InvalidInput("a score is NaN; conformal selection needs a score of each image")
     p = conformal_p_values(scores, negatives)
     passes = np.sort(p) * len(p) <= fdr * np.arange(1, len(p) + 1) * (1 + ROUNDING)
     if not passes.any():

@@ -289,7 +289,7 @@ def squared_distances(gallery: VectorBlocks, space: Space, units: Floats, length
     squared = np.empty((len(units), len(gallery)), np.float32)
 
     def compare(where: slice, vectors: Floats) -> None:
-        cosines = (vectors @ towards - offset) / lengths[where, None]
+        cosines = (space.raised(vectors) @ towards - offset) / lengths[where, None]
         np.subtract(2.0, 2.0 * cosines.T, out=squared[:, where])
 
     for_each(gallery.chunks(), compare, min(cores(), 1 + len(gallery) // 8192))

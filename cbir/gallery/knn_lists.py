@@ -41,7 +41,7 @@ class UnitLists:
 
 def sort_into_lists(vectors: Floats, space: Space) -> UnitLists:
     """Sort the normalised vectors (n, d) into 2 sqrt(n) lists; deterministic."""
-    count, dimensions = vectors.shape
+    count, dimensions = len(vectors), len(space.centre)
     lists = LISTS * int(np.sqrt(count))
     sample = spread_rows(count, TRAINED_ON * lists)
     trained = np.empty((len(sample), dimensions), np.float32)

@@ -133,6 +133,8 @@ POWER = 0.35  # of the covariance to divide by; 0.5 whitens
 FLOOR = 0.5  # added to its eigenvalues, in units of their mean: directions without variance stay small
 SAMPLE = 5000  # images that the covariance is computed from
 LEAST = 1e-12  # a shorter vector has no direction
+LIFT = 4.0  # radius of the sphere in root mean squares of the distances from the mean: chords are 3% longer at most
+UNEQUAL = 1e-3  # of the longest vector; float16 rounds lengths by less
 
 KEPT = 8  # spaces; one of 1,280 dimensions has 6.5 MB
 
@@ -163,12 +165,21 @@ class Space:
 
     def lengths(self, vectors: Floats) -> Floats:
         """Return the lengths (n,) that `transform` returns, without positions."""
-        if self.projection is None and not self.centre.any():
+        if self.is_plain:
             return _lengths(vectors)  # sooner than of a copy
         return _lengths(self._project(vectors))
 
+    @property
+    def is_plain(self) -> bool:
+        """True if the positions are the vectors themselves, scaled to length 1."""
+        return self.projection is None and not self.centre.any()
+
+    def raised(self, vectors: Floats) -> Scores:
+        """Return vectors (n, d) as `centre` and `projection` take them: as they are."""
+        return vectors
+
     def _project(self, vectors: Floats) -> Scores:
-        projected = vectors - self.centre
+        projected = self.raised(vectors) - self.centre
         return projected if self.projection is None else np.asarray(projected @ self.projection)
 
     def projections(self, units: Floats) -> Floats:
@@ -185,6 +196,39 @@ def _lengths(projected: Scores) -> Floats:
 def plain_space(dimensions: int) -> Space:
     """Return the space of vectors that are compared as they are, by the angle between them."""
     return Space(np.zeros(dimensions, np.float32), None)
+
+
+@dataclass(frozen=True, eq=False)
+class LiftedSpace(Space):
+    """Space of vectors of different lengths, whose angles follow their Euclidean distances.
+
+    They lie on a sphere above their mean, so wide that chords are nearly as long as the distances.
+
+    mean: (d,) float64. radius: of the sphere; vectors that are farther from the mean lie on its equator. centre: 0,
+    of d + 1 dimensions.
+    """
+
+    mean: Doubles
+    radius: float
+
+    @property
+    def is_plain(self) -> bool:
+        return False
+
+    def raised(self, vectors: Floats) -> Scores:
+        offsets = (vectors - self.mean) / self.radius
+        heights = np.sqrt(np.maximum(1.0 - np.einsum("ij,ij->i", offsets, offsets), 0.0))
+        return np.column_stack([offsets, heights])
+
+
+def euclidean_space(vectors: Floats) -> Space:
+    """Return a space whose angles order vectors (n, d) as their distances do: the plain one if all are as long."""
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    if np.ptp(lengths) <= UNEQUAL * lengths.max():
+        return plain_space(vectors.shape[1])
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    radius = LIFT * float(np.sqrt(np.square(vectors - mean).sum(axis=1).mean()))
+    return LiftedSpace(np.zeros(len(mean) + 1, np.float32), None, mean, radius)
 
 
 def fit_space(vectors: Floats, parts: Sequence[tuple[int, int]] = ()) -> Space:

@@ -69,7 +69,7 @@ def reranker_class(name: str) -> type[Reranker]:
     for member in RERANKERS:
         if member.name == resolve_name(name):
             return member
-    advice = did_you_mean(name, ["auto", *names()])
+    advice = did_you_mean(str(name), ["auto", *names()])
     raise InvalidInput(f"there is no re-ranker {name!r}{advice or ';'} there are: auto, {', '.join(names())}")
 
 

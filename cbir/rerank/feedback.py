@@ -55,7 +55,7 @@ class Feedback(ParameterSet):
         Parameters
         ----------
         examples : (e, d) float32
-            Normalised vectors of the examples, e at least 1.
+            Normalised vectors of the examples, e at least 1; a repeated one counts once.
         feedback : RelevanceFeedback
             Judged images; they need not be in the list.
         ranking : RankingList
@@ -64,6 +64,7 @@ class Feedback(ParameterSet):
             Vectors of the collection.
         """
         with OneBlasThread():
+            examples = np.unique(examples, axis=0)  # also in an order of their own, which the draw depends on
             flow = SeededDiffusion().log_flow(examples, feedback, ranking, gallery) if self.flow else None
             checkpoint()
             previous = ranking.similarities.astype(np.float64)

@@ -67,7 +67,7 @@ class KernelExpansion:
     def merged(self) -> "KernelExpansion":
         """Return the same function with equal vectors merged and those of weight 0 dropped."""
         bytes_each = self.vectors.itemsize * self.vectors.shape[1]
-        contents = np.ascontiguousarray(self.vectors).view(f"V{bytes_each}")
+        contents = (self.vectors + np.float32(0.0)).view(f"V{bytes_each}")  # -0 has other bytes than 0
         _, first, inverse = np.unique(contents[:, 0], return_index=True, return_inverse=True)
         coefficients = np.bincount(inverse, self.coefficients, minlength=len(first))
         used = np.abs(coefficients) > 1e-12 * np.abs(self.coefficients).max(initial=0.0)

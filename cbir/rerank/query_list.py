@@ -70,7 +70,8 @@ def draw_negative_ranks(
         0 is the last rank of the list.
     """
     pool = min(max(P, round(lowest * count)), max(count - P, 0))
-    digest = blake2b(np.ascontiguousarray(query, np.float32).tobytes(), digest_size=16).digest()
+    values = np.asarray(query, np.float32) + np.float32(0.0)  # -0 has other bytes than 0
+    digest = blake2b(values.tobytes(), digest_size=16).digest()
     generator = np.random.default_rng([seed, int.from_bytes(digest, "little")])
     return pool, _without_replacement(generator, pool, min(P, pool), sets)
 
@@ -189,7 +190,7 @@ class QueryList:
         squared = np.full(len(graph), np.inf, np.float32)
         rows = flow_rows(graph, self.ranking.rows, self.ranking.passable)
         unit, query_length = self.gallery.space.transform(self.query[None, :])
-        if self.gallery.space.projection is None and rows is self.ranking.rows:
+        if self.gallery.space.is_plain and rows is self.ranking.rows:
             squared[: len(self.gallery)] = self._squared_angles(lengths, float(query_length[0]))
         else:
             squared[rows] = squared_distances(self.gallery, self.gallery.space, unit, lengths)[0][rows]

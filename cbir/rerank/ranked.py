@@ -13,7 +13,7 @@ from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery, RankingList, rank, top_k
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among, plain_space
+from cbir.gallery.vector_blocks import Floats, Rows, Scores, euclidean_space, is_among
 from cbir.rerank import default_choice
 from cbir.rerank.answer_evidence import EvidenceByKey
 from cbir.rerank.diffusion import Diffusion
@@ -211,7 +211,7 @@ def order_with_copies(
         alike = alike[size[group] > 1]
     if len(alike) < 2:
         return top, scores[top]
-    vectors = np.ascontiguousarray(gallery.vectors(rows[alike]))
+    vectors = gallery.vectors(rows[alike]) + np.float32(0.0)  # -0 has other bytes than 0
     contents = vectors.view(f"V{vectors.itemsize * vectors.shape[1]}")[:, 0]
     _, first, group = np.unique(contents, return_index=True, return_inverse=True)
     best = np.full(len(first), -np.inf)
@@ -287,7 +287,7 @@ def rerank_vectors(
             "both must come from one descriptor"
         )
     count = len(vectors) if k is None else k
-    if k is not None and (not isinstance(k, Integral) or k < 1):
+    if k is not None and (not isinstance(k, Integral) or isinstance(k, bool) or k < 1):
         raise InvalidInput(f"k: a whole number, at least 1, not {k!r}")
     reranker = _make_reranker(method, parameters)
     gallery = _make_gallery(vectors, reranker)
@@ -304,8 +304,10 @@ def rerank_vectors(
 
 
 def _matrix(values: ArrayLike, name: str) -> Floats:
+    if np.ma.is_masked(values):
+        raise InvalidInput(f"{name} has masked values; fill them, or leave their rows out")
     try:
-        if np.iscomplexobj(values):
+        if np.asarray(values).dtype.kind in "cmM":  # complex numbers, times
             raise TypeError
         with np.errstate(over="ignore"):  # too large for float32: infinite, and refused below
             matrix = np.ascontiguousarray(values, np.float32)
@@ -313,6 +315,10 @@ def _matrix(values: ArrayLike, name: str) -> Floats:
         raise InvalidInput(f"{name} must be an array of numbers with equally long rows") from None
     if matrix.ndim not in (1, 2):
         raise InvalidInput(f"{name} has shape {matrix.shape}; give (rows, d)")
+    if not matrix.shape[-1]:
+        raise InvalidInput(
+            f"{name} has shape {matrix.shape}: vectors without values; give at least one column"
+        )
     squares = np.einsum("...i,...i->...", matrix, matrix, dtype=np.float64)
     if not (squares <= LARGEST_SQUARE).all():  # NaN too
         raise InvalidInput(f"{name} has values that are not finite, or too large for float32")
@@ -328,7 +334,11 @@ def _make_reranker(method: str, parameters: dict[str, Any]) -> Reranker:
 
 def _make_gallery(vectors: Floats, reranker: Reranker) -> Gallery:
     """Return the gallery, with the k-NN graph that collections have where it is used."""
-    neighbourhood = None
-    if isinstance(reranker, Diffusion) and len(vectors) > reranker.local:
-        neighbourhood = Neighbourhood(find_neighbours(vectors, plain_space(vectors.shape[1])))
-    return Gallery((vectors,), np.arange(len(vectors)), neighbourhood=neighbourhood, projected=True)
+    neighbourhood, space = None, None
+    if isinstance(reranker, Diffusion) and len(vectors):
+        space = euclidean_space(vectors)
+        if len(vectors) > reranker.local:
+            neighbourhood = Neighbourhood(find_neighbours(vectors, space))
+    return Gallery(
+        (vectors,), np.arange(len(vectors)), neighbourhood=neighbourhood, projected=True, fitted_space=space
+    )

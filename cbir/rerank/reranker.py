@@ -83,7 +83,7 @@ class ParameterSet:
         for spec in fields(self):
             low, high = spec.metadata["low"], spec.metadata["high"]
             value, is_int = getattr(self, spec.name), isinstance(spec.default, int)
-            if value == spec.default == AUTO:
+            if spec.default == AUTO and isinstance(value, str) and value == AUTO:
                 continue
             number = _finite(value)
             if number is None or not low <= number <= high or (is_int and number != int(number)):
@@ -138,7 +138,7 @@ class ParameterSet:
             return dict(values)
         if not cls.paper:
             raise InvalidInput(f"{label} has no {PRESET}: it follows no paper; set its parameters one by one")
-        if values[PRESET] != PAPER:
+        if str(values[PRESET]) != PAPER:
             raise InvalidInput(f"{PRESET} must be {PAPER}, not {values[PRESET]!r:.{MOST_QUOTED}}")
         return {**cls.paper, **{name: value for name, value in values.items() if name != PRESET}}
 

@@ -241,7 +241,7 @@ class Answer(BaseModel):
 
     def __repr__(self) -> str:
         rows = [
-            f"  {hit.rank:3} {hit.image_id} {hit.score:.4f} {_label_text(hit)}".rstrip() for hit in self[:20]
+            f"  {hit.rank:3} {hit.image_id} {hit.score:z.4f} {_label_text(hit)}".rstrip() for hit in self[:20]
         ]
         rows += ["  ..."] if len(self) > 20 else []
         return "\n".join([f"<{len(self)} hits by {self.rerank.method}>", *rows])

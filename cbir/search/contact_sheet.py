@@ -54,7 +54,7 @@ def render_picture(jpeg: bytes | None, text: str) -> str:
 
 def _card(hit: Hit, jpeg: bytes | None) -> str:
     labels = ", ".join(f"{key} {value}" for key, value in hit.labels.items())
-    lines = [f"<p><b>{hit.rank}</b> · score {hit.score:.3f}<br>distance {hit.distance:.3f}</p>"]
+    lines = [f"<p><b>{hit.rank}</b> · score {hit.score:z.3f}<br>distance {hit.distance:.3f}</p>"]
     lines += [f"<p>{escape(labels)}</p>"] if labels else []
     lines += [f'<p class="soft">{escape(hit.source or hit.image_id)}</p>']
     return render_picture(jpeg, f"rank {hit.rank}") + "".join(lines)

@@ -345,7 +345,7 @@ def _print_table(answer: "Answer") -> None:
         table.add_row(
             str(hit.rank),
             hit.image_id,
-            f"{hit.score:.4f}",
+            f"{hit.score:z.4f}",
             f"{hit.distance:.3f}",
             *([_group_text(hit.group)] if hit.group else []),
             labels,

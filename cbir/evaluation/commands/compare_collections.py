@@ -127,7 +127,9 @@ def _print_comparison(facts: dict[str, Any]) -> None:
         table = Table("label", "queries", "metric", "a", "b", "b - a (95 %)", "p")
         for label in facts["labels"]:
             for metric in label["metrics"]:
-                interval = f"{metric['b'] - metric['a']:+.3f} ({metric['low']:+.3f} to {metric['high']:+.3f})"
+                interval = (
+                    f"{metric['b'] - metric['a']:+z.3f} ({metric['low']:+z.3f} to {metric['high']:+z.3f})"
+                )
                 values = f"{metric['a']:.3f}", f"{metric['b']:.3f}", interval, f"{metric['p']:.4f}"
                 table.add_row(label["label"], str(label["queries"]), metric["name"], *values)
         console.print(table)

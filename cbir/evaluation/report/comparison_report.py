@@ -93,7 +93,7 @@ def _table(labels: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         (
             escape(label["label"]), f"{label['queries']}", metric["name"], f"{metric['a']:.3f}",
-            f"{metric['b']:.3f}", f"{metric['low']:+.3f} to {metric['high']:+.3f}", f"{metric['p']:.4f}",
+            f"{metric['b']:.3f}", f"{metric['low']:+z.3f} to {metric['high']:+z.3f}", f"{metric['p']:.4f}",
         )
         for label in labels
         for metric in label["metrics"]

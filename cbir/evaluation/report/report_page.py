@@ -330,6 +330,6 @@ def _cell(result: EvalResult, number: int, m: int) -> str:
     if difference:
         p = float(difference.p_holm[m])
         sure = "<b>*</b>" if p < SIGNIFICANT else ""
-        compared = f"<small>{float(difference.mean[m]):+.4f}, p {escape(format_p(p))}{sure}</small>"
+        compared = f"<small>{float(difference.mean[m]):+z.4f}, p {escape(format_p(p))}{sure}</small>"
     kind = ' class="best"' if mean == best and len(column) > 1 else ""
     return f"<b{kind}>{mean:.4f}</b><small>[{low:.4f}, {high:.4f}]</small>{compared}"

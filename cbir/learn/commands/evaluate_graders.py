@@ -175,7 +175,7 @@ def _print_comparison(results: "Sequence[GraderEvaluation]") -> None:
     console.print(f"one-way analysis of variance of NDCG: p = {p:.3g}", highlight=False)
     for pair in compared:
         console.print(
-            f"{pair.one} - {pair.other}: {pair.difference:+.4f} [{pair.low:+.4f}, {pair.high:+.4f}], "
+            f"{pair.one} - {pair.other}: {pair.difference:+z.4f} [{pair.low:+z.4f}, {pair.high:+z.4f}], "
             f"p = {pair.p:.3g}",
             highlight=False,
         )

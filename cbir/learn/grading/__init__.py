@@ -70,7 +70,7 @@ def make_ranker(name: str, **options: Any) -> RankingEstimator:
     every: tuple[type[RankingEstimator], ...] = (*MEMBERS, SeverityRanker, network)
     members = {member.name: member for member in every}
     if name not in members:
-        advice = did_you_mean(name, all_names())
+        advice = did_you_mean(str(name), all_names())
         raise InvalidInput(f"there is no ranker {name!r}{advice or ';'} there are: {', '.join(all_names())}")
     try:
         return members[name](**options)

@@ -31,8 +31,11 @@ def quadratic_kappa(first: Floats, second: Floats) -> float:
     """Compute Cohen's kappa of grades `first` (n,) and `second` (n,) with quadratic weights, -1 to 1.
 
     It is 1 less the mean squared difference over that of grades paired at random (Cohen 1968); nan if all grades are
-    equal. scikit-learn weighs ranks of the levels that occur, which differs if grades are not evenly spaced.
+    equal or there are none. scikit-learn weighs ranks of the levels that occur, which differs if grades are not
+    evenly spaced.
     """
+    if len(np.unique([first, second])) < 2:
+        return float("nan")
     chance = first.var() + second.var() + (first.mean() - second.mean()) ** 2
     return 1.0 - float(np.mean((first - second) ** 2) / chance) if chance > 0 else float("nan")
 
@@ -147,16 +150,16 @@ def expected_grade_scale(scores: Floats, grades: Floats, levels: Floats) -> Grad
     levels : (m,) float64
         All grades, ascending.
     """
-    spread = scores.std()
-    factor = np.sqrt(grades.std() / spread) if spread > 0.0 else 1.0
+    varies = np.ptp(scores) > 0.0 and scores.std() > 0.0  # rounding gives equal scores a deviation
+    factor = np.sqrt(grades.std() / scores.std()) if varies else 1.0
     limits = np.concatenate([levels[:1], (levels[1:] + levels[:-1]) / 2.0, levels[-1:]])
     stretched = scores.mean() + (limits - grades.mean()) / np.clip(factor, 1.0, MOST_STRETCHED)
     return GradeScale(stretched, levels)
 
 
 def half_width(errors: Floats, coverage: float) -> float:
-    """Return the ceil((n + 1) coverage)-th smallest of `errors` (n,); inf if there are too few."""
-    rank = int(np.ceil((len(errors) + 1) * coverage))
+    """Return the ceil((n + 1) coverage)-th smallest of `errors` (n,), the first for 0; inf if there are too few."""
+    rank = max(int(np.ceil((len(errors) + 1) * coverage * (1 - ROUNDING))), 1)  # 100 * 0.07 is above 7
     return float(np.sort(errors)[rank - 1]) if rank <= len(errors) else np.inf
 
 

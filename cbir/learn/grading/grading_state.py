@@ -199,7 +199,8 @@ def _with_network(
     cases = cases.select(np.array(rows))
     matrix = np.array(values, np.float32)
     deviation = matrix.std(axis=0)
-    mean, scale = matrix.mean(axis=0), np.where(deviation > 0.0, deviation, np.float32(np.inf))
+    varies = (np.ptp(matrix, axis=0) > 0.0) & (deviation > 0.0)  # rounding gives equal values a deviation
+    mean, scale = matrix.mean(axis=0), np.where(varies, deviation, np.float32(np.inf))
     training_range = fit_training_range((matrix - mean) / scale, cases.patients)
     return GradingState(
         generation, stored, None, network, cases, np.array(scores), mean, scale, training_range

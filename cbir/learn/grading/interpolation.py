@@ -131,7 +131,7 @@ def left_out_scores(
             scores[test] = grader_scores(partial, X[test])
             continue
         training_scores = grader_scores(partial, X[train])
-        if (spread := training_scores.std()) <= 0.0:
+        if np.ptp(training_scores) <= 0.0 or (spread := training_scores.std()) <= 0.0:
             return None
         scores[test] = (grader_scores(partial, X[test]) - training_scores.mean()) / spread
     if is_aligned:

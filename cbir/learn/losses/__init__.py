@@ -80,7 +80,8 @@ def names() -> tuple[str, ...]:
 
 def option_names(name: str) -> tuple[str, ...]:
     """Return the options of the loss `name`. Raises InvalidInput for an unknown name."""
-    return tuple(inspect.signature(_maker(name, 1, 2)).parameters)
+    parameters = inspect.signature(_maker(name, 1, 2)).parameters.values()
+    return tuple(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
 
 
 def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> nn.Module:
@@ -105,13 +106,16 @@ def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> 
     Raises
     ------
     InvalidInput
-        If the name or an option is unknown, or an option is out of range.
+        If the name or an option is unknown, or an option is out of range or of another type.
     """
     accepted = option_names(name)
     if unknown := [option for option in options if option not in accepted]:
         listed = ", ".join(accepted) or "none"
         raise InvalidInput(f"the loss {name} does not take {', '.join(unknown)}; its options: {listed}")
-    loss = _maker(name, dimensions, classes)(**options)
+    try:
+        loss = _maker(name, dimensions, classes)(**options)
+    except TypeError as error:
+        raise InvalidInput(f"the loss {name} takes no such value: {error}") from error
     return SimilarityLoss(loss) if isinstance(loss, ScoreLoss) else loss
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, normalize
 
 from cbir.errors import InvalidInput
-from cbir.learn.losses.score_losses import ScoreLoss, check_class_labels
+from cbir.learn.losses.score_losses import ScoreLoss, check_class_labels, check_labelled
 
 
 def focal_loss(logits: Tensor, labels: Tensor, gamma: float = 2.0, weights: Tensor | None = None) -> Tensor:
@@ -66,7 +66,7 @@ class ClassificationLoss(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Return the loss, a scalar, of `embeddings` (n, dimensions) with `labels` (n,)."""
-        check_class_labels(embeddings, labels, self.classifier.out_features)
+        check_class_labels(embeddings, labels, self.classifier.in_features, self.classifier.out_features)
         logits = self.classifier(embeddings.to(self.classifier.weight.dtype))
         logits = logits if logits.dtype == torch.float64 else logits.float()
         return focal_loss(logits, labels, self.gamma, self.weights)
@@ -93,7 +93,7 @@ class OrdinalLoss(nn.Module):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Return the loss, the mean over images and steps, of `embeddings` (n, dimensions) with `labels` (n,)."""
         steps = len(self.thresholds)
-        check_class_labels(embeddings, labels, steps + 1)
+        check_class_labels(embeddings, labels, self.severity.in_features, steps + 1)
         with torch.autocast(embeddings.device.type, enabled=False):
             scores = SCALE * self.severity(embeddings.to(self.thresholds.dtype))
             above = labels[:, None] > torch.arange(steps, device=labels.device)
@@ -117,7 +117,7 @@ class CornLoss(nn.Module):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Return the loss, the mean over steps and the images above the step before each, of `embeddings`."""
         steps = self.steps.out_features
-        check_class_labels(embeddings, labels, steps + 1)
+        check_class_labels(embeddings, labels, self.steps.in_features, steps + 1)
         with torch.autocast(embeddings.device.type, enabled=False):
             scores = self.steps(SCALE * embeddings.to(self.steps.weight.dtype))
             beyond = labels[:, None] - torch.arange(steps, device=labels.device)
@@ -145,15 +145,15 @@ class RankNContrastLoss(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Return the loss, a scalar, of `embeddings` (n, k) with `labels` (n,)."""
+        check_labelled(embeddings, labels, least=2)
         n = len(embeddings)
-        if embeddings.ndim != 2 or labels.shape != (n,) or n < 2:
-            raise InvalidInput("a loss takes embeddings (n, k) and a label for each, of at least 2 images")
         with torch.autocast(embeddings.device.type, enabled=False):
             vectors = normalize(embeddings if embeddings.dtype == torch.float64 else embeddings.float())
             others = ~torch.eye(n, dtype=torch.bool, device=embeddings.device)
             rows = vectors[:, None, :] - vectors[None, :, :]
             logits = -rows[others].norm(dim=1).view(n, n - 1) / self.temperature
-            gaps = (labels[:, None] - labels).abs()[others].view(n, n - 1)
+            grades = labels.double()  # differences of unsigned integers wrap around
+            gaps = (grades[:, None] - grades).abs()[others].view(n, n - 1)
             nearer = gaps[:, None, :] < gaps[:, :, None]  # of image k (third) than j (second)
             totals = logits[:, None, :].masked_fill(nearer, -math.inf).logsumexp(dim=2)
             return cast(Tensor, (totals - logits).mean())
@@ -172,9 +172,8 @@ class SimilarityLoss(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Return the loss, a scalar, of `embeddings` (n, k) with `labels` (n,)."""
+        check_labelled(embeddings, labels, least=3)
         n = len(embeddings)
-        if embeddings.ndim != 2 or labels.shape != (n,) or n < 3:
-            raise InvalidInput("a loss takes embeddings (n, k) and a label for each, of at least 3 images")
         with torch.autocast(embeddings.device.type, enabled=False):
             vectors = normalize(embeddings if embeddings.dtype == torch.float64 else embeddings.float())
             others = ~torch.eye(n, dtype=torch.bool, device=embeddings.device)
@@ -195,6 +194,7 @@ class MetricLoss(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Return the loss, a scalar, of `embeddings` (n, k) with `labels` (n,)."""
+        check_labelled(embeddings, labels)
         with torch.autocast(embeddings.device.type, enabled=False):
             vectors = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
             mined = () if self.miner is None else (self.miner(vectors, labels),)

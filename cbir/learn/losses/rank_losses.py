@@ -83,6 +83,8 @@ class SoDeepLoss(ScoreLoss):
     def __init__(self, sorter: Sorter | str = "pairwise") -> None:
         super().__init__()
         self.sorter = load(sorter) if isinstance(sorter, str) else sorter
+        if not isinstance(self.sorter, Sorter):
+            raise InvalidInput(f"the sorter of {self.name} is a Sorter or its name, not {sorter!r}")
 
 
 class SpearmanLoss(SoDeepLoss):
@@ -166,5 +168,7 @@ class RecallLoss(SoDeepLoss):
 
 def _rank_among(scores: Tensor, selected: Tensor) -> Tensor:
     """Return exact ranks of the selected scores among themselves; the others rank behind."""
-    others = exact_ranks(torch.where(selected, scores.detach(), scores.detach().amin(dim=1, keepdim=True)))
-    return torch.where(selected, others.minimum(selected.sum(dim=1, keepdim=True)), others)
+    values = scores.detach()
+    lowest = values.amin(dim=1, keepdim=True)
+    below = torch.nextafter(lowest, torch.full_like(lowest, -math.inf))  # no tie with a selected one
+    return exact_ranks(torch.where(selected, values, below))

@@ -53,12 +53,24 @@ class ScoreLoss(nn.Module):
         """Return the loss (batch,) of each vector; all are usable."""
 
 
-def check_class_labels(embeddings: Tensor, labels: Tensor, classes: int) -> None:
-    """Raise InvalidInput unless `embeddings` (n, k) have `labels` (n,) from 0 to classes - 1."""
-    if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or not len(labels):
-        raise InvalidInput("a loss takes embeddings (n, k) and a label for each")
-    if int(labels.min()) < 0 or int(labels.max()) >= classes:
-        raise InvalidInput(f"labels must be from 0 to {classes - 1}")
+def check_class_labels(embeddings: Tensor, labels: Tensor, dimensions: int, classes: int) -> None:
+    """Raise InvalidInput unless `embeddings` (n, dimensions) have whole `labels` (n,) from 0 to classes - 1."""
+    check_labelled(embeddings, labels)
+    if embeddings.shape[1] != dimensions:
+        raise InvalidInput(
+            f"the loss is of {dimensions} dimensions; these embeddings have {embeddings.shape[1]}"
+        )
+    if labels.is_floating_point() or int(labels.min()) < 0 or int(labels.max()) >= classes:
+        raise InvalidInput(f"labels must be from 0 to {classes - 1}, integers")
+
+
+def check_labelled(embeddings: Tensor, labels: Tensor, least: int = 1) -> None:
+    """Raise InvalidInput unless `embeddings` (n, k) have `labels` (n,), n at least `least`."""
+    if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or len(labels) < least:
+        images = "image" if least == 1 else "images"
+        raise InvalidInput(
+            f"a loss takes embeddings (n, k) and a label for each, of at least {least} {images}"
+        )
 
 
 def mean_where(values: Tensor, where: Tensor) -> Tensor:

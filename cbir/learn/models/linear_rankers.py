@@ -65,6 +65,11 @@ class RankingSVM(KernelRanker):
     def _weights(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> Floats:
         if not 0 < self.C < np.inf:
             raise InvalidInput(f"the C of {self.name} must be a number above 0, not {self.C!r}")
+        if not 0.0 <= self.tolerance < 1.0 or self.max_iterations < 1:
+            raise InvalidInput(
+                f"the tolerance of {self.name} is at least 0 and below 1, its max_iterations at least 1; not "
+                f"{self.tolerance!r} and {self.max_iterations!r}"
+            )
         if self.loss not in LOSSES:
             raise InvalidInput(f"the loss of {self.name} is {' or '.join(LOSSES)}, not {self.loss!r}")
         pairs = Pairs(grades, assign_lists(len(Z), self.list_size, np.random.default_rng(self.seed)))

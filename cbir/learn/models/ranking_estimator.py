@@ -222,7 +222,10 @@ def number_groups(groups: Any, count: int) -> NDArray[np.int64]:
     """Return the group number (n,) of each of `count` images; without `groups`, each has a group of its own."""
     if groups is None:
         return np.arange(count)
-    numbers = np.unique(np.asarray(groups), return_inverse=True)[1]
+    try:
+        numbers = np.unique(np.asarray(groups), return_inverse=True)[1]
+    except TypeError:
+        raise InvalidInput("groups are all numbers or all texts, one for each image") from None
     if numbers.shape != (count,):
         raise InvalidInput(f"{count} images need as many groups, not {numbers.shape}")
     return numbers

@@ -271,8 +271,10 @@ def test_an_evaluation_that_cannot_be_done_is_refused(db, monkeypatch):
     pytest.importorskip("statsmodels")
     with pytest.raises(InvalidInput, match="no re-ranker 'best'"):
         cbir.evaluate(db, rerank="best")
-    with pytest.raises(InvalidInput, match="sample: at least 1, not 0"):
+    with pytest.raises(InvalidInput, match="sample: a whole number, at least 1, not 0"):
         cbir.evaluate(db, sample=0)
+    with pytest.raises(InvalidInput, match=r"depth: a whole number, at least 0, not 2\.5"):
+        cbir.evaluate(db, depth=2.5)
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     with pytest.raises(InvalidInput, match=r"an evaluation needs ir_measures: pip install '\.\[evaluate\]'"):
         cbir.evaluate(db)
@@ -313,7 +315,8 @@ def test_search_by_vector_and_in_batches(db, query):
     assert db.search(vector=stored, profile=db.profile.hash, k=1)[0].id == hits[0].id
     with pytest.raises(InvalidInput, match="profile: the collection has the profile tamura"):
         db.search(vector=stored, profile="huang2012")
-    several = db.search(vector=np.stack([stored, db.vector(hits[1].id, raw=True)]), k=48)
+    pair = np.stack([stored, db.vector(hits[1].id, raw=True)])
+    several = db.search(vector=pair, k=48, rerank="none")
     assert {hit.id for hit in several[:2]} == {hits[0].id, hits[1].id}
     ids, normalised = db.vectors()
     np.testing.assert_array_equal(db.vector(hits[0].id), normalised[ids.index(hits[0].id)])

@@ -48,20 +48,19 @@ class Slow:
         return [coarseness, self.contrast(pixels), self.directionality(pixels), self.line_likeness(pixels)]
 
     def mean(self, top: int, left: int, side: int) -> float:
-        window = self.padded[top + 40 : top + 40 + side, left + 40 : left + 40 + side]
-        if side < 32:
-            return float(window.mean())
-        quarters = [int(window[i : i + 16, j : j + 16].sum()) // 4 for i in (0, 16) for j in (0, 16)]
-        return sum(quarters) * 4 / side**2
+        return float(self.padded[top + 40 : top + 40 + side, left + 40 : left + 40 + side].mean())
+
+    def strength(self, y: int, x: int, side: int) -> float:
+        half = side // 2
+        horizontal = abs(self.mean(y - half, x, side) - self.mean(y - half, x - side, side))
+        vertical = abs(self.mean(y, x - half, side) - self.mean(y - side, x - half, side))
+        return max(horizontal, vertical)
 
     def best_size(self, y: int, x: int) -> int:
         best, best_strength = 1, -1.0
         for side in (1, 2, 4, 8, 16, 32):
-            half = side // 2
-            horizontal = abs(self.mean(y - half, x, side) - self.mean(y - half, x - side, side))
-            vertical = abs(self.mean(y, x - half, side) - self.mean(y - side, x - half, side))
-            if max(horizontal, vertical) > best_strength:
-                best, best_strength = side, max(horizontal, vertical)
+            if (strength := self.strength(y, x, side)) > best_strength:
+                best, best_strength = side, strength
         return best
 
     def direction(self, y: int, x: int) -> int | None:
@@ -193,6 +192,26 @@ def test_best_size_of_a_step():
     assert sizes[50, 50] == 1
     assert sizes[50, 60] == 32
     assert sizes[50, 90] == 1  # no window sees it
+
+
+def faint_specks() -> np.ndarray:
+    """Large windows differ by a few grey levels in their sums."""
+    random = np.random.default_rng(0)
+    return (100 + (random.random((40, 40)) < 0.03)).astype(np.uint8)
+
+
+def test_best_sizes_of_faint_differences_are_exact():
+    slow = Slow(faint_specks())
+    assert {p: int(size) for p, size in np.ndenumerate(best_sizes(slow.grey.astype(np.uint8)))} == slow.sizes
+
+
+def test_best_sizes_of_a_large_image_are_off_by_a_hundredth_of_a_grey_level(monkeypatch):
+    slow = Slow(faint_specks())
+    monkeypatch.setattr(texture, "_EXACT", 0)
+    fast = best_sizes(slow.grey.astype(np.uint8))
+    assert {p: int(size) for p, size in np.ndenumerate(fast)} != slow.sizes
+    for p, size in slow.sizes.items():
+        assert slow.strength(*p, int(fast[p])) > slow.strength(*p, size) - 0.02
 
 
 def test_regularity_falls_where_parts_differ():

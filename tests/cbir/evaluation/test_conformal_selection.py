@@ -127,3 +127,11 @@ def test_rates_out_of_range(fdr):
 def test_without_negatives():
     with pytest.raises(InvalidInput, match="held-out negatives"):
         select_above_negatives(np.zeros(3), np.zeros(0), 0.1)
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_a_score_that_is_nan_selects_nothing(wrong):
+    scores = [np.array([1.0, 2.0]), np.arange(30.0)]
+    scores[wrong][1] = np.nan
+    with pytest.raises(InvalidInput, match="a score is NaN"):
+        select_above_negatives(*scores, 0.1)

@@ -173,3 +173,12 @@ def test_wrong_use_leaves_nothing(tmp_path):
     with pytest.raises(InvalidInput, match="not a finite"):
         fuse(first, damaged, "--out", tmp_path / "out.run")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.run", "b.run"]
+
+
+@pytest.mark.parametrize("scores", [np.full(3, 0.1), np.empty(0), np.array([5e-324, 0.0])])
+def test_z_scores_of_equal_scores_are_0(scores):
+    assert z_scores(scores).tolist() == [0.0] * len(scores)
+
+
+def test_scores_of_no_answers():
+    assert min_max(np.empty(0)).tolist() == []

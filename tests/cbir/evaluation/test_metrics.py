@@ -316,6 +316,43 @@ def test_vectors_are_evaluated_as_by_plain_loops(grouped):
     assert 0 < np.isnan(found.ap).sum() < 300
 
 
+def test_vectors_far_from_the_origin_are_evaluated_alike():
+    random = np.random.default_rng(0)
+    labels, rows = random.integers(0, 5, 200), np.arange(200)
+    vectors = np.rint(random.normal(size=(200, 8)) * 64 + 32 * np.eye(8)[labels]).astype(np.float32) / 64
+    near, far = (
+        evaluate_vectors(each, labels, each, labels, rows, rows)
+        for each in (vectors, vectors + np.float32(1000))
+    )
+    np.testing.assert_allclose(far.ap, near.ap)
+
+
+def test_the_precision_of_few_vectors_is_of_ten_answers():
+    vectors = np.arange(4.0, dtype=np.float32)[:, None]
+    found = evaluate_vectors(vectors[:1], np.zeros(1, int), vectors, np.array([0, 1, 0, 1]))
+    assert (found.p_at_1, found.p_at_10) == (1.0, 0.2)
+    assert np.isnan(evaluate_vectors(vectors, np.zeros(4, int), vectors[:0], np.zeros(0, int)).map)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({0: np.ones(3)}, r"queries are vectors \(n, d\), not the shape \(3,\)"),
+        ({0: np.ones((2, 2))}, "queries have 2 columns and the gallery 3"),
+        ({1: np.zeros(3, int)}, "queries: 2 vectors need as many labels"),
+        ({3: np.zeros(2, int)}, "gallery: 4 vectors need as many labels"),
+        ({4: np.zeros(2, int)}, "give those of queries and gallery"),
+        ({4: np.zeros(3, int), 5: np.zeros(4, int)}, "queries: 2 vectors need as many labels and groups"),
+        ({0: np.full((2, 3), np.nan)}, "queries: 2 of 2 vectors are not finite"),
+        ({2: np.full((4, 3), np.inf)}, "gallery: 4 of 4 vectors are not finite"),
+    ],
+)
+def test_vectors_that_cannot_be_evaluated_are_refused(changed, message):
+    given = [np.ones((2, 3)), np.zeros(2, int), np.ones((4, 3)), np.zeros(4, int), None, None]
+    with pytest.raises(InvalidInput, match=message):
+        evaluate_vectors(*(changed.get(place, each) for place, each in enumerate(given)))
+
+
 def test_without_an_answer_a_class_is_missed():
     _, judged_qrels = judged({1}, 2, 3)
     nothing = RunMatrix(np.empty((1, 0), np.int32))

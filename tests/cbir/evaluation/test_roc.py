@@ -97,6 +97,11 @@ def test_perfect_and_upside_down():
         ([1.0, np.nan], [0, 1], "1 of 2 scores are NaN"),
         ([1.0], [0, 1], "each image needs one score"),
         ([[1.0, 2.0]], [[0, 1]], "each image needs one score"),
+        (["a", "b"], [0, 1], "scores are real numbers"),
+        ([1j, 2.0], [0, 1], "scores are real numbers"),
+        ([1.0, 2.0, 3.0], [0, 1, 2], "there are other marks"),
+        ([1.0, 2.0], [0, np.nan], "there are other marks"),
+        ([1.0, 2.0], [-1, 1], "there are other marks"),
     ],
 )
 def test_what_cannot_be_measured(scores, positive, said):

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scipy import stats
 
+from cbir.errors import InvalidInput
 from cbir.evaluation.experiment import compare_runs
 from cbir.evaluation.significance import bootstrap_intervals, fold_means, group_folds, randomisation_test
 
@@ -54,6 +57,43 @@ def test_randomisation_agrees_with_the_t_test_on_many_queries():
     assert randomisation_test(differences)[0] == pytest.approx(
         stats.ttest_1samp(differences[0], 0).pvalue, abs=0.02
     )
+
+
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=30), st.sampled_from([3, 7, 10, 12]))
+@example([0, 6, -1, 7, -9, -3, -6, -2, 8, -7, -6, -2, 7, -9, 6, 5, -2, -9, -1, 4, 6, -6, 3, 1, 6, 4], 12)
+def test_rounding_makes_no_equal_means_differ(integers, scale):
+    differences = np.array([integers], float)
+    p, of_integers = (
+        randomisation_test(values, resamples=300) for values in (differences / scale, differences)
+    )
+    assert p == of_integers
+
+
+def test_queries_without_a_value_are_refused():
+    with pytest.raises(InvalidInput, match="2 queries have no value"):
+        randomisation_test(np.array([[0.1, np.nan, 0.2], [0.1, 0.2, np.nan]]))
+
+
+@pytest.mark.parametrize(
+    ("test", "options", "message"),
+    [
+        (bootstrap_intervals, {"share": 95}, "from 0 to 1, not 95"),
+        (bootstrap_intervals, {"share": -0.1}, "from 0 to 1, not -0.1"),
+        (bootstrap_intervals, {"share": np.nan}, "from 0 to 1, not nan"),
+        (bootstrap_intervals, {"values": np.empty((2, 0))}, "there are none"),
+        (bootstrap_intervals, {"resamples": 0}, "resamples: a whole number, at least 1, not 0"),
+        (randomisation_test, {"resamples": -1}, "resamples: a whole number, at least 1, not -1"),
+        (randomisation_test, {"resamples": 2.5}, "resamples: a whole number, at least 1, not 2.5"),
+        (bootstrap_intervals, {"values": np.ones(3)}, r"not the shape \(3,\)"),
+        (randomisation_test, {"values": np.ones(3)}, r"not the shape \(3,\)"),
+    ],
+)
+def test_wrong_arguments_are_refused(test, options, message):
+    with pytest.raises(InvalidInput, match=message):
+        test(
+            options.get("values", np.ones((1, 3))),
+            **{key: options[key] for key in options if key != "values"},
+        )
 
 
 def test_no_difference_is_no_evidence():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_moons
 
 import cbir
 from cbir.errors import InvalidInput
@@ -56,6 +57,7 @@ def test_scores_are_those_of_the_method(vectors):
 
 
 def test_a_large_gallery_is_ranked_through_its_graph(vectors):
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     reranker, float_vectors = cbir.rerank.get("diffusion", local=20), vectors.astype(np.float32)
     graph = Neighbourhood(find_neighbours(float_vectors, plain_space(8)))
     gallery = Gallery((float_vectors,), np.arange(60), neighbourhood=graph, projected=True)
@@ -65,6 +67,40 @@ def test_a_large_gallery_is_ranked_through_its_graph(vectors):
     without = Gallery((float_vectors,), np.arange(60), projected=True)
     nearest_alone = reranker(float_vectors[0], rank(float_vectors[0], without), without).scores
     assert not np.array_equal(ranking.indices, np.argsort(-nearest_alone, kind="stable"))
+
+
+@pytest.mark.parametrize("options", [{}, {"local": 20}], ids=["nearest", "graph"])
+@pytest.mark.parametrize("method", ["diffusion", "diffusion-eprf"])
+def test_relevance_flows_along_distances_of_vectors_of_different_lengths(method, options):
+    moons, labels = make_moons(600, noise=0.06, random_state=0)
+    for unit, origin in [(1.0, 0.0), (1000.0, 0.0), (1.0, 100.0)]:
+        points = moons * unit + origin
+        ranking = rerank_vectors(points[:20], points, method, k=50, **options)
+        assert (labels[ranking.indices] == labels[:20, None]).mean() > 0.99
+        expected = np.linalg.norm(points[ranking.indices] - points[:20, None], axis=2)
+        assert np.allclose(ranking.distances, expected, rtol=1e-3, atol=1e-4 * unit)
+
+
+@pytest.mark.parametrize("method", cbir.rerank.names())
+def test_negative_zero_is_zero(method):
+    query, vectors = np.random.default_rng(0).normal(size=4), np.random.default_rng(1).normal(size=(60, 4))
+    query[0] = vectors[:, 0] = 0.0
+    vectors[40] = vectors[50] = vectors[3]
+    negative = query.copy(), vectors.copy()
+    negative[0][0] = negative[1][40, 0] = -0.0
+    expected = rerank_vectors(query, vectors, method)
+    for of_zero, of_negative in zip(expected, rerank_vectors(*negative, method), strict=True):
+        assert np.array_equal(of_zero, of_negative)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 4, 8, 12, 16])
+def test_copies_are_as_far_wherever_they_stand(dimensions):
+    random = np.random.default_rng(0)
+    for count in range(2, 60):
+        query, vector = random.normal(size=(2, dimensions))
+        ranking = rerank_vectors(query, np.tile(vector, (count, 1)), "none")
+        assert len(set(ranking.distances.tolist())) == 1
+        assert ranking.indices.tolist() == list(range(count))
 
 
 def test_empty_and_single_rows():
@@ -92,6 +128,19 @@ def test_empty_and_single_rows():
         ([[1.0]], [[1.0]], {"k": 0}, "k: a whole number, at least 1"),
         ([[1.0]], [[1.0]], {"k": 2.5}, "k: a whole number, at least 1"),
         ([[1.0]], np.zeros((0, 1)), {"k": -1}, "k: a whole number, at least 1"),
+        ([[1.0]], [[1.0]], {"k": True}, "k: a whole number, at least 1, not True"),
+        (np.zeros((1, 0)), np.zeros((3, 0)), {}, "vectors without values"),
+        ([], [], {}, "query_vectors has shape"),
+        (np.ma.array([[1.0]], mask=[[1]]), [[1.0]], {}, "query_vectors has masked values"),
+        (
+            np.array([["2026-01-01"]], "datetime64[D]"),
+            [[1.0]],
+            {},
+            "query_vectors must be an array of numbers",
+        ),
+        ([[1.0]], [[1.0]], {"method": None}, "there is no re-ranker None"),
+        ([[1.0]], [[1.0]], {"method": "eprf", "P": np.arange(2)}, "P must be a whole number"),
+        ([[1.0]], [[1.0]], {"method": "eprf", "preset": np.arange(2)}, "preset must be paper"),
         ([[1.0]], [[1.0]], {"method": "best"}, "there is no re-ranker 'best'"),
         ([[1.0]], [[1.0]], {"method": "eprf", "Q": 1}, "eprf has no parameter 'Q'"),
     ],

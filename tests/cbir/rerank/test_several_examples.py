@@ -190,7 +190,7 @@ def test_nprf_of_several_examples_takes_pseudo_positives_on_request():
     np.testing.assert_allclose(result, reference("nprf", examples, {}, vectors, p), atol=2e-4)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [Feedback.name, *METHODS])
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 5), judgements=st.integers(0, 6))
 def test_order_and_repetition_of_examples_change_nothing(method, seed, count, judgements):

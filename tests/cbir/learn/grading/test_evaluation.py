@@ -51,7 +51,8 @@ def test_kappa():
     one, other = random.integers(0, 5, 200), random.integers(0, 5, 200)
     expected = cohen_kappa_score(one, other, weights="quadratic")
     assert quadratic_kappa(one.astype(float), other.astype(float)) == pytest.approx(expected)
-    assert np.isnan(quadratic_kappa(np.ones(3), np.ones(3)))
+    for equal in (np.ones(3), np.full(3, 0.1), np.empty(0)):
+        assert np.isnan(quadratic_kappa(equal, equal))
 
 
 def test_folds_part_no_patient():

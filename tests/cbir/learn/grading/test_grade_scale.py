@@ -9,7 +9,9 @@ from cbir.evaluation.significance import group_folds
 from cbir.learn import grading
 from cbir.learn.grading.grade_scale import (
     GradeScale,
+    expected_grade_scale,
     fit_grade_scale,
+    half_width,
     measure_agreement,
     nearest_level,
     quadratic_kappa,
@@ -215,3 +217,18 @@ def test_scores_typical_of_the_outer_grades_are_the_medians_beyond_the_outer_thr
     assert lowest == (below[(len(below) - 1) // 2] + below[len(below) // 2]) / 2
     assert highest == (above[(len(above) - 1) // 2] + above[len(above) // 2]) / 2
     assert highest < above.mean() - 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 24, 99])
+def test_half_a_width_is_the_conformal_quantile(count):
+    errors = np.random.default_rng(count).permutation(count) + 1.0
+    for percent in range(101):
+        rank = max(-(-(count + 1) * percent // 100), 1)  # rounded up
+        assert half_width(errors, percent / 100) == (rank if rank <= count else np.inf)
+
+
+def test_equal_scores_are_not_stretched():
+    grades, levels = np.array([1.0, 1.0, 2.0, 2.0, 3.0, 3.0]), np.array([1.0, 2.0, 3.0])
+    for score in (0.1, 0.25):
+        scale = expected_grade_scale(np.full(6, score), grades, levels)
+        assert scale.scores == pytest.approx(score + np.array([1.0, 1.5, 2.5, 3.0]) - 2.0)

@@ -141,5 +141,7 @@ def test_decimal_and_negative_and_huge_grades(name):
 def test_unknown():
     with pytest.raises(InvalidInput, match="s-ndcg, ranking-svm"):
         grading.make_ranker("listnet")
+    with pytest.raises(InvalidInput, match="there is no ranker None"):
+        grading.make_ranker(None)
     with pytest.raises(InvalidInput, match="options depth"):
         grading.make_ranker("rankboost", depth=3)

@@ -253,6 +253,8 @@ def test_images_of_a_patient_are_put_aside_together():
         assert not hold_out_groups(groups, one_grade, 1 / 9, np.random.default_rng(0)).any()
     with pytest.raises(InvalidInput, match="as many groups"):
         SNdcgRanker().fit(np.ones((3, 2)), [1, 2, 3], [1, 2])
+    with pytest.raises(InvalidInput, match="groups are all numbers or all texts"):
+        SNdcgRanker().fit(np.ones((3, 2)), [1, 2, 3], ["a", "b", None])
 
 
 def test_long_lists_on_a_grid(monkeypatch):
@@ -324,6 +326,9 @@ def test_ranking_svm_refuses(C):
     X, y, _ = drawn()
     with pytest.raises(InvalidInput, match="C of ranking-svm"):
         RankingSVM(C=C).fit(X, y)
+    for options in ({"tolerance": -1.0}, {"tolerance": np.inf}, {"max_iterations": 0}):
+        with pytest.raises(InvalidInput, match="tolerance of ranking-svm is at least 0"):
+            RankingSVM(**options).fit(X, y)
     with pytest.raises(InvalidInput, match="loss of ranking-svm is squared-hinge or hinge"):
         RankingSVM(loss="ramp").fit(X, y)
 

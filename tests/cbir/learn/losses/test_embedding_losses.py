@@ -226,8 +226,9 @@ def test_rank_n_contrast(temperature):
                     k for k in range(7) if k != i and abs(grades[k] - grades[i]) >= abs(grades[j] - grades[i])
                 ]
                 terms.append(-similarity[j] + np.log(sum(np.exp(similarity[k]) for k in far)))
-    loss = RankNContrastLoss(temperature)(vectors, torch.tensor(grades))
-    assert float(loss) == pytest.approx(np.mean(terms))
+    for dtype in (torch.int64, torch.uint8, torch.float32):
+        loss = RankNContrastLoss(temperature)(vectors, torch.tensor(grades, dtype=dtype))
+        assert float(loss) == pytest.approx(np.mean(terms))
 
 
 def test_rank_n_contrast_wants_the_order_of_the_grades():

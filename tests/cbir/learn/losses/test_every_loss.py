@@ -23,6 +23,8 @@ from cbir.learn.losses import (
     TopRankLoss,
     embedding_loss,
     focal_loss,
+    names,
+    option_names,
     ranknet_loss,
 )
 from tests.cbir.learn.losses.scores import GRADES, PS, SMOOTH, scores_of
@@ -137,8 +139,33 @@ def test_shapes_that_do_not_agree(make, shapes):
         lambda: embedding_loss("toprank", 8, 3, q=2),
         lambda: embedding_loss("triplet", 8, 3, q=2),
         lambda: embedding_loss("focal", 8, 3, q=2),
+        lambda: embedding_loss("focal", 8, 3, gamma="high"),
+        lambda: embedding_loss("focal", 8, 3, weights=2.0),
+        lambda: embedding_loss("ranknet", 8, 3, args=1),
+        lambda: embedding_loss("sodeep-map", 8, 3, sorter=1),
     ],
 )
 def test_options_out_of_range(make):
     with pytest.raises(InvalidInput):
         make()
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_option_can_be_given(name):
+    assert "args" not in option_names(name)
+
+
+@pytest.mark.parametrize("name", names())
+def test_embeddings_without_a_label_each_are_refused(name):
+    for embeddings, labels in [((0, 4), 0), ((6, 4), 5), ((6,), 6)]:
+        with pytest.raises(InvalidInput, match="a label for each"):
+            embedding_loss(name, 4, 3)(torch.zeros(embeddings), torch.zeros(labels, dtype=torch.long))
+
+
+@pytest.mark.parametrize("name", ["cross-entropy", "focal", "ordinal", "corn"])
+def test_other_dimensions_and_labels_that_are_no_integers_are_refused(name):
+    with pytest.raises(InvalidInput, match="is of 4 dimensions; these embeddings have 5"):
+        embedding_loss(name, 4, 3)(torch.zeros(2, 5), torch.zeros(2, dtype=torch.long))
+    for label in (0.5, math.nan):
+        with pytest.raises(InvalidInput, match="integers"):
+            embedding_loss(name, 4, 3)(torch.zeros(2, 4), torch.full((2,), label))

@@ -71,6 +71,19 @@ def test_map_of_logarithms_is_their_mean_and_no_less_than_that_of_average_precis
     assert (np.array(expected) >= np.array(bounds)).all()
 
 
+def test_map_of_equal_scores_is_of_mean_ranks():
+    random = np.random.default_rng(0)
+    for _ in range(100):
+        scores, relevant = (
+            random.integers(0, 4, 7).astype(float),
+            random.permutation(7) < random.integers(1, 7),
+        )
+        precisions = rankdata(-scores[relevant]) / rankdata(-scores)[relevant]
+        given = torch.tensor(scores), torch.tensor(relevant)
+        assert float(MapLoss(form="precision")(*given)) == pytest.approx(1 - precisions.mean())
+        assert float(MapLoss(form="log")(*given)) == pytest.approx(-np.log(precisions).mean())
+
+
 class Overshooting(Sorter):
     """Ranks as of a trained sorter, which may be less than 1."""
 
