@@ -23,6 +23,8 @@ TEXTS = ("AS", "CS", "DA", "DS", "DT", "IS", "LO", "PN", "SH", "TM", "UI")  # PS
 
 SEPARATOR = "\\"  # of values
 
+ESCAPE = b"\x1b"  # to another character set (PS3.5, 6.1.2.5)
+
 
 def attribute_text(dataset: Dataset, keyword: str) -> str:
     """Return the value of an attribute as a text, values with SEPARATOR between them; "" if absent or damaged.
@@ -36,13 +38,21 @@ def attribute_text(dataset: Dataset, keyword: str) -> str:
             return ""
         if is_text and isinstance(element, RawDataElement) and element.VR in (None, *TEXTS):
             content = element.value or b""
-            if content.isascii():
+            if content.isascii() and ESCAPE not in content:
                 return content.decode("ascii").strip(" \0")
         value = dataset[tag].value
     except Exception:  # one bad element is no reason to refuse the image
         return ""
     values = value if isinstance(value, (MultiValue, list, tuple)) else [value]
-    return SEPARATOR.join("" if each is None else str(each) for each in values).strip()
+    return as_utf8(SEPARATOR.join("" if each is None else str(each) for each in values).strip())
+
+
+def as_utf8(text: str) -> str:
+    """Return a text that was read as Latin-1, but is UTF-8, as that: many files do not declare it."""
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text
 
 
 @cache
@@ -195,10 +205,12 @@ def patient_sex(dataset: Dataset) -> str:
 def series_description(dataset: Dataset) -> str:
     """Return the description of the series; "" if it may tell who the patient is.
 
-    By a date, a long number, an age of OLDEST and above, or a part of a name or of an identifier.
+    By a date, a long number, an age of OLDEST and above, or a part of a name or of an identifier. What is not in the
+    declared character set cannot be compared, and may tell it too.
     """
-    text = " ".join(first_text(dataset, "SeriesDescription").split())
-    if not text or DATE.search(text):
+    read = first_text(dataset, "SeriesDescription")
+    text = " ".join(read.split())
+    if not text or DATE.search(text) or any(map(_is_undecoded, read)) or _names_undecoded(text, dataset):
         return ""
     plain = _plain(text)
     words = set(_words(plain))
@@ -209,10 +221,28 @@ def series_description(dataset: Dataset) -> str:
     return "" if named or any(_tells(plain, words, part, LEAST_IDENTIFIER) for part in identifiers) else text
 
 
+def _is_undecoded(character: str) -> bool:
+    """Return whether a character is none of a text: a control character, or one that decoders put for others."""
+    return character == "\ufffd" or unicodedata.category(character).startswith("C")
+
+
+def _names_undecoded(text: str, dataset: Dataset) -> bool:
+    """Return whether a text has a component of a name as it is, which may be letters read as punctuation."""
+    names = (part for name in _names(dataset) for part in name.casefold().split("^")[:NAME_COMPONENTS])
+    return any(
+        len(name) >= LEAST_NAME and not name.isascii() and name in text.casefold()
+        for name in map(str.strip, names)
+    )
+
+
 def _parts_of_names(dataset: Dataset) -> Iterator[str]:
+    for name in _names(dataset):
+        yield from _words(_plain(" ".join(name.split("^")[:NAME_COMPONENTS])))
+
+
+def _names(dataset: Dataset) -> Iterator[str]:
     for keyword in NAMES:
-        for name in re.split(r"[\\=]", attribute_text(dataset, keyword)):
-            yield from _words(_plain(" ".join(name.split("^")[:NAME_COMPONENTS])))
+        yield from re.split(r"[\\=]", attribute_text(dataset, keyword))
 
 
 def _tells(text: str, words: set[str], part: str, least: int) -> bool:

@@ -119,3 +119,31 @@ def test_titles_and_modalities_are_no_names(description):
         SeriesDescription=description, PatientName="Smith^John^^Mr", AccessionNumber="MR-12", PatientID="5-T1"
     )
     assert header.series_description == description
+
+
+def description_of(name, text, **attributes):
+    """Description of a file with these bytes as description and as the patient's name."""
+    data = written(dicom_set(PatientName="N" * len(name), SeriesDescription="D" * len(text), **attributes))
+    (image,) = decode(data.replace(b"N" * len(name), name).replace(b"D" * len(text), text))
+    return image.dicom.series_description
+
+
+JAPANESE = ["", "ISO 2022 IR 87"]
+
+
+@pytest.mark.parametrize(("name", "text", "encoding", "declared"), [
+    ("山田^太郎", "山田太郎 頭部", "iso2022_jp", JAPANESE), ("山田^太郎", "頭部 山田", "shift_jis", None),
+    ("ÖZ^X", "Kopf özx", "utf-8", None), ("陈^三", "头陈新", "gbk", "ISO_IR 100"), ("吴^三", "头吴新", "gbk", None),
+    ("Miller^X", "Mil\x85ler head", "latin-1", None), ("Miller^X", "Mil\xadler head", "utf-8", "ISO_IR 192"),
+])  # fmt: skip
+def test_names_are_found_in_any_character_set(name, text, encoding, declared):
+    attributes = {} if declared is None else {"SpecificCharacterSet": declared}
+    assert description_of(name.encode(encoding), text.encode(encoding), **attributes) == ""
+
+
+@pytest.mark.parametrize(("text", "encoding", "declared"), [
+    ("頭部", "iso2022_jp", JAPANESE), ("Schädel", "utf-8", None), ("Schädel", "latin-1", None),
+])  # fmt: skip
+def test_other_descriptions_are_decoded(text, encoding, declared):
+    attributes = {} if declared is None else {"SpecificCharacterSet": declared}
+    assert description_of("Özil^山".encode(encoding, "replace"), text.encode(encoding), **attributes) == text
