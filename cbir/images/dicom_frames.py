@@ -1,22 +1,26 @@
 """Decompression of the frames of a DICOM data set to stored values."""
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 from pydicom import uid
 from pydicom.dataset import Dataset
-from pydicom.encaps import encapsulate, generate_frames
+from pydicom.encaps import encapsulate, parse_fragments
 from pydicom.pixels.decoders.base import get_decoder
 from pydicom.pixels.processing import convert_color_space
 from pydicom.uid import UID
 
 from cbir.errors import UnreadableImage
-from cbir.images.coded_damage import EOI, is_damaged_frame, is_reversible
+from cbir.images.coded_damage import EOI, MAX_SEGMENTS, RLE_OFFSETS, is_damaged_frame, is_reversible
 from cbir.images.dicom_dataset import PIXELS, frame_count
 from cbir.images.image import row_blocks
 from cbir.images.jpeg_codecs import (
+    BOXES,
+    START,
     decode_jpeg_2000,
     decode_jpeg_frame,
     decode_jpeg_ls,
@@ -43,6 +47,7 @@ NATIVE = {
 }
 DECODED = {*NATIVE, *JPEG_LS, *JPEGS, *JPEG_2000S, uid.RLELossless}
 MAX_COMPONENTS, MAX_TILES = 4, 4096  # of a JPEG or JPEG 2000 stream
+RLE_FIRST = RLE_OFFSETS.to_bytes(4, "little")  # offset of the first segment
 SOS = b"\xff\xda"  # start of a scan, which cannot contain it
 
 
@@ -129,12 +134,7 @@ def _decoded(
 ) -> Iterator[tuple[Stored, bool]]:
     count, pixels = frame_count(dataset), pixel_format.rows * pixel_format.columns
     try:
-        offsets = None
-        if "ExtendedOffsetTable" in dataset:
-            offsets = dataset.ExtendedOffsetTable, dataset.ExtendedOffsetTableLengths
-        coded_frames = generate_frames(dataset.PixelData, number_of_frames=count, extended_offsets=offsets)
-        for _ in range(count):
-            coded = next(coded_frames)
+        for coded in _coded_frames(dataset, count, syntax):
             yield (
                 _decode_frame(coded, syntax, pixel_format),
                 find_damage and is_damaged_frame(coded, syntax, pixels),
@@ -145,6 +145,68 @@ def _decoded(
         raise UnreadableImage(
             f"has pixel data, in {syntax.name}, that are damaged or unsupported; store it uncompressed"
         ) from None
+
+
+def _coded_frames(dataset: Dataset, count: int, syntax: UID) -> Iterator[bytes]:
+    """Yield the compressed frames, whose fragments follow each other (PS3.5, A.4)."""
+    data = memoryview(dataset.PixelData)
+    places = parse_fragments(dataset.PixelData)[1]
+    basic, *fragments = (
+        data[place + 8 : place + 8 + int.from_bytes(data[place + 4 : place + 8], "little")]
+        for place in places
+    )
+    tables = _table(dataset.get("ExtendedOffsetTable"), "<u8"), sorted(_table(bytes(basic), "<u4"))
+    numbers = {place - places[1]: number for number, place in enumerate(places[1:])}
+    by_table = [[numbers.get(offset, -1) for offset in offsets] for offsets in tables]
+    starts = _frame_starts(fragments, by_table, count, syntax)
+    lengths = _table(dataset.get("ExtendedOffsetTableLengths"), "<u8") if starts == by_table[0] else []
+    ends = dict(pairwise([*sorted(starts), len(fragments)]))
+    for index, start in enumerate(starts[:count]):
+        yield _join(fragments[start : ends[start]], lengths[index] if index < len(lengths) else 0)
+
+
+def _frame_starts(
+    fragments: Sequence[memoryview], by_table: Sequence[list[int]], count: int, syntax: UID
+) -> Sequence[int]:
+    """Return the fragment that each frame starts with: as a table says, or else as their first bytes show.
+
+    A table is right if a frame begins at each of its offsets. by_table: fragments at these, the best table first.
+    """
+    beginnings = [number for number, each in enumerate(fragments) if _begins_frame(bytes(each[:12]), syntax)]
+    for starts in by_table:
+        if len(set(starts)) == len(starts) >= count and set(starts) <= set(beginnings):
+            return starts
+    filled = [number for number, each in enumerate(fragments) if len(each)]
+    for starts in (list(range(len(fragments))), filled):
+        if len(starts) == count:
+            return starts
+    if len(beginnings) >= count:
+        return beginnings
+    if count == 1 and fragments:
+        return [0]
+    raise UnreadableImage(
+        f"has {len(fragments)} fragments of compressed pixels for {count} frames, and no table of where these begin; "
+        "store it uncompressed"
+    )
+
+
+def _join(fragments: Sequence[memoryview], length: int) -> bytes:
+    """Return the frame in fragments without those behind its `length` in bytes; 0 if it is not known."""
+    sizes = list(accumulate(map(len, fragments)))
+    return b"".join(fragments[: bisect_left(sizes, length) + 1] if length else fragments)
+
+
+def _table(content: Any, kind: str) -> list[int]:
+    """Return the numbers of an offset table; none if there is no table of whole numbers."""
+    is_whole = isinstance(content, bytes) and len(content) % np.dtype(kind).itemsize == 0
+    return [int(number) for number in np.frombuffer(content, kind)] if is_whole else []
+
+
+def _begins_frame(start: bytes, syntax: UID) -> bool:
+    """Return whether a fragment that starts with these bytes begins a frame."""
+    if syntax == uid.RLELossless:
+        return 1 <= int.from_bytes(start[:4], "little") <= MAX_SEGMENTS and start[4:8] == RLE_FIRST
+    return start.startswith((START, BOXES) if syntax in JPEG_2000S else b"\xff\xd8\xff")
 
 
 def _decode_frame(coded: bytes, syntax: UID, pixel_format: PixelFormat) -> Stored:
