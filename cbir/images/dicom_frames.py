@@ -32,6 +32,7 @@ from cbir.images.stored_values import (
     LUMA_AND_CHROMA,
     PixelFormat,
     Stored,
+    native_frames,
     read_pixel_format,
 )
 
@@ -94,25 +95,30 @@ def _check_syntax(syntax: UID) -> None:
 
 def _native(dataset: Dataset, syntax: UID, pixel_format: PixelFormat) -> Iterator[Stored]:
     luma_and_chroma = pixel_format.photometric in LUMA_AND_CHROMA
-    options = {**_decoder_options(pixel_format), "allow_excess_frames": False, "view_only": True}
+    content = b""
     try:
-        for values, _ in get_decoder(syntax).iter_array(dataset, raw=True, **options):
+        content = _pixel_bytes(dataset, syntax, pixel_format)
+        for values in native_frames(content, pixel_format, frame_count(dataset), syntax.is_little_endian):
             stored = values
             if not pixel_format.floats:
                 stored = pixel_format.stored_values(values, pixel_format.allocated)
             yield _as_rgb(stored, pixel_format.stored) if luma_and_chroma else stored
     except MemoryError:
         raise
-    except Exception:  # the decoder's message may quote the header
+    except Exception:  # of values that are no bytes, too
         raise UnreadableImage(
-            f"has pixel data that are truncated or do not fit its header ({_pixel_bytes(dataset)} bytes); "
+            f"has pixel data that are truncated or do not fit its header ({len(content)} bytes); "
             "copy or export it again"
         ) from None
 
 
-def _pixel_bytes(dataset: Dataset) -> int:
-    keyword = next(keyword for keyword in PIXELS if keyword in dataset)
-    return len(dataset[keyword].value or b"")
+def _pixel_bytes(dataset: Dataset, syntax: UID, pixel_format: PixelFormat) -> bytes:
+    """Return native pixel data; samples of one byte, if they are stored as big-endian words, in their order."""
+    (keyword,) = (keyword for keyword in PIXELS if keyword in dataset)
+    content: bytes = dataset[keyword].value or b""
+    if syntax == uid.ExplicitVRBigEndian and pixel_format.allocated == 8 and dataset[keyword].VR == "OW":
+        return np.frombuffer(content, np.uint16).byteswap().tobytes()
+    return content
 
 
 def _decoder_options(pixel_format: PixelFormat) -> dict[str, Any]:

@@ -113,6 +113,16 @@ def test_inconsistent_attributes_are_refused(attributes, reason):
     assert reason in refused(dicom_set(**attributes))
 
 
+@pytest.mark.parametrize("blank", [b"", b"  ", b"\0\0", b" \0"])
+def test_a_blank_number_of_frames_is_one(blank):
+    dataset = dicom_set(NumberOfFrames="9" * len(blank))
+    start = b"\x28\0\x08\0IS" + len(blank).to_bytes(2, "little")
+    data = written(dataset).replace(start + b"9" * len(blank), start + blank)
+    (image,) = decode(data)
+    assert image.frame is None
+    np.testing.assert_array_equal(image.pixels, displayed())
+
+
 def test_missing_attributes():
     for keyword, reason in (
         ("Rows", "no Rows"),

@@ -50,6 +50,27 @@ def test_one_bit():
     np.testing.assert_array_equal(result, mask * 255)
 
 
+@pytest.mark.parametrize("shape", [(1, 3), (1, 5), (3, 7), (5, 5), (7, 11), (8, 8)])
+@pytest.mark.parametrize("count", [2, 5, 9])
+def test_frames_of_one_bit_follow_each_other_without_gaps(shape, count):
+    """PS3.5, 8.1.1: frames may begin inside of a byte."""
+    masks = RNG.integers(0, 2, (count, *shape), dtype=np.uint8)
+    packed = np.packbits(masks.reshape(-1), bitorder="little").tobytes()
+    packed += bytes(len(packed) % 2)
+    dataset = dicom_set(
+        masks,
+        count,
+        BitsAllocated=1,
+        BitsStored=1,
+        HighBit=0,
+        PixelData=packed,
+        WindowCenter=1,
+        WindowWidth=1,
+    )
+    found = [image.values.numbers for image in decode(written(dataset), keep_values=True)]
+    np.testing.assert_array_equal(found, masks)
+
+
 def test_colours():
     np.testing.assert_array_equal(displayed(COLOUR), COLOUR)
     planes = np.ascontiguousarray(COLOUR.transpose(2, 0, 1)).tobytes()
