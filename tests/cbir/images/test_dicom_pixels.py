@@ -89,6 +89,16 @@ def test_luma_and_chroma_become_rgb():
     assert np.abs(result.astype(int) - smooth).max() <= 3
 
 
+def test_two_pixels_may_share_their_chroma():
+    """In each of several frames."""
+    pairs = RNG.integers(0, 256, (3, 4, 3, 4), dtype=np.uint8)  # two of luma, blue, red
+    full = np.stack([pairs[..., [0, 2, 3]], pairs[..., [1, 2, 3]]], axis=3).reshape(3, 4, 6, 3)
+    whole = decode(written(dicom_set(full, 3, PhotometricInterpretation="YBR_FULL")))
+    shared = dicom_set(full, 3, PhotometricInterpretation="YBR_FULL_422", PixelData=pairs.tobytes())
+    for image, expected in zip(decode(written(shared)), whole, strict=True):
+        np.testing.assert_array_equal(image.pixels, expected.pixels)
+
+
 @pytest.mark.parametrize(
     ("count", "first", "bits"), [(256, 0, 16), (256, 0, 8), (16, 40, 16), (0, 0, 8), (300, 5, 8)]
 )
