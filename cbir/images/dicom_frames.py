@@ -21,9 +21,11 @@ from cbir.images.image import row_blocks
 from cbir.images.jpeg_codecs import (
     BOXES,
     START,
+    JpegFrame,
     decode_jpeg_2000,
     decode_jpeg_frame,
     decode_jpeg_ls,
+    decode_without_end,
     read_jpeg_2000_size,
     read_jpeg_frame,
 )
@@ -49,7 +51,6 @@ NATIVE = {
 DECODED = {*NATIVE, *JPEG_LS, *JPEGS, *JPEG_2000S, uid.RLELossless}
 MAX_COMPONENTS, MAX_TILES = 4, 4096  # of a JPEG or JPEG 2000 stream
 RLE_FIRST = RLE_OFFSETS.to_bytes(4, "little")  # offset of the first segment
-SOS = b"\xff\xda"  # start of a scan, which cannot contain it
 
 
 def stored_frames(
@@ -225,10 +226,8 @@ def _decode_frame(coded: bytes, syntax: UID, pixel_format: PixelFormat) -> Store
         lossy = lossy and not is_reversible(coded)
     elif syntax in JPEGS or syntax in JPEG_LS:
         frame = read_jpeg_frame(coded)
-        if coded.rfind(EOI) < coded.rfind(SOS):  # decoders make up the rest
-            raise UnreadableImage("has a truncated compressed frame; copy or export it again")
         _check_size(frame.width, frame.height, frame.channels, 1, pixel_format)
-        samples = (decode_jpeg_frame if syntax in JPEGS else decode_jpeg_ls)(coded, frame)
+        samples = _decode_jpeg(coded, frame, syntax)
         precision = frame.bits
         if pixel_format.samples == 3 and frame.luma_and_chroma is not None:
             luma_and_chroma = frame.luma_and_chroma
@@ -238,6 +237,14 @@ def _decode_frame(coded: bytes, syntax: UID, pixel_format: PixelFormat) -> Store
         raise UnreadableImage("has a compressed frame of another shape than its header says; export it again")
     stored = pixel_format.stored_values(samples, precision, lossy)
     return _as_rgb(stored, min(precision, pixel_format.stored)) if luma_and_chroma else stored
+
+
+def _decode_jpeg(coded: bytes, frame: JpegFrame, syntax: UID) -> Stored:
+    if syntax in JPEG_LS:  # whose decoder refuses streams with less than all pixels
+        return decode_jpeg_ls(coded if frame.is_ended else coded + EOI, frame)
+    if frame.is_ended:
+        return decode_jpeg_frame(coded, frame)
+    return decode_without_end(coded, frame, lambda whole: decode_jpeg_frame(whole, frame))
 
 
 def _decode_run_lengths(coded: bytes, pixel_format: PixelFormat) -> Stored:
