@@ -44,7 +44,7 @@ def attribute_text(dataset: Dataset, keyword: str) -> str:
     except Exception:  # one bad element is no reason to refuse the image
         return ""
     values = value if isinstance(value, (MultiValue, list, tuple)) else [value]
-    return as_utf8(SEPARATOR.join("" if each is None else str(each) for each in values).strip())
+    return SEPARATOR.join("" if each is None else str(each) for each in values).strip()
 
 
 def as_utf8(text: str) -> str:
@@ -67,6 +67,8 @@ GROUPS = "PerFrameFunctionalGroupsSequence", "SharedFunctionalGroupsSequence"
 MACROS = (
     "PlanePositionSequence", "PlaneOrientationSequence", "FrameContentSequence", "CardiacSynchronizationSequence",
 )  # fmt: skip
+
+ANATOMY, VIEW = "FrameAnatomySequence", "ViewCodeSequence"
 
 LARGEST = 2**31  # IS (PS3.5, 6.2)
 
@@ -208,7 +210,7 @@ def series_description(dataset: Dataset) -> str:
     By a date, a long number, an age of OLDEST and above, or a part of a name or of an identifier. What is not in the
     declared character set cannot be compared, and may tell it too.
     """
-    read = first_text(dataset, "SeriesDescription")
+    read = as_utf8(first_text(dataset, "SeriesDescription"))
     text = " ".join(read.split())
     if not text or DATE.search(text) or any(map(_is_undecoded, read)) or _names_undecoded(text, dataset):
         return ""
@@ -216,7 +218,7 @@ def series_description(dataset: Dataset) -> str:
     words = set(_words(plain))
     named = any(_tells(plain, words, part, LEAST_NAME) for part in _parts_of_names(dataset))
     identifiers = (
-        part for keyword in IDENTIFIERS for part in _words(_plain(attribute_text(dataset, keyword)))
+        part for keyword in IDENTIFIERS for part in _words(_plain(as_utf8(attribute_text(dataset, keyword))))
     )
     return "" if named or any(_tells(plain, words, part, LEAST_IDENTIFIER) for part in identifiers) else text
 
@@ -242,7 +244,7 @@ def _parts_of_names(dataset: Dataset) -> Iterator[str]:
 
 def _names(dataset: Dataset) -> Iterator[str]:
     for keyword in NAMES:
-        yield from re.split(r"[\\=]", attribute_text(dataset, keyword))
+        yield from re.split(r"[\\=]", as_utf8(attribute_text(dataset, keyword)))
 
 
 def _tells(text: str, words: set[str], part: str, least: int) -> bool:
@@ -267,6 +269,47 @@ def _day(text: str) -> date | None:
         return datetime.strptime(text, "%Y%m%d").date()
     except ValueError:
         return None
+
+
+SIDES = ("R", "L", "B")
+
+VIEWS = {  # codes of SNOMED CT, and their former ones: PS3.16, CID 4014; terms of PS3.3, C.8.11.7
+    "399260004": "ML", "399368009": "MLO", "399352003": "LM", "399099002": "LMO", "399162004": "CC",
+    "399196006": "FB", "399188001": "SIO", "441555000": "ISO", "399192008": "XCCL", "399101009": "XCCM",
+    "R-10224": "ML", "R-10226": "MLO", "R-10228": "LM", "R-10230": "LMO", "R-10242": "CC",
+    "R-10244": "FB", "R-102D0": "SIO", "R-40AAA": "ISO", "R-1024A": "XCCL", "R-1024B": "XCCM",
+}  # fmt: skip
+
+
+def laterality(dataset: Dataset) -> str:
+    """Return the side of an image, of enhanced objects that of the first frame's anatomy; "" if unknown."""
+    sides = (first_text(anatomy, "FrameLaterality").upper() for anatomy in _macros(dataset, ANATOMY))
+    of_image = first_text(dataset, "ImageLaterality") or first_text(dataset, "Laterality")
+    return of_image or next((side for side in sides if side in SIDES), "")
+
+
+def view_position(dataset: Dataset) -> str:
+    """Return the view of an image, as a term also where a mammogram has a code of it alone; "" if unknown."""
+    if text := first_text(dataset, "ViewPosition"):
+        return text
+    views = [view for item in (dataset, *_macros(dataset, ANATOMY)) for view in _items(item, VIEW)]
+    codes = (first_text(view, "CodeValue") for view in (*views, *_macros(dataset, VIEW)))
+    return next((VIEWS[code] for code in codes if code in VIEWS), "")
+
+
+def _macros(dataset: Dataset, macro: str) -> list[Dataset]:
+    """Return the macros of the first frame; none of damaged sequences."""
+    try:
+        return list(functional_groups(dataset, 0, macro))
+    except Exception:  # as in `_groups`
+        return []
+
+
+def _items(dataset: Dataset, keyword: str) -> list[Dataset]:
+    try:
+        return list(dataset.get(keyword) or ())
+    except Exception:  # as above
+        return []
 
 
 def read_patient_id(path: Path) -> str:

@@ -82,6 +82,32 @@ def test_sex(sex, stored):
     assert header_of(PatientSex=sex).sex == stored
 
 
+def test_tomosynthesis_has_side_and_view():
+    """In shared functional groups, where mammograms have attributes of their own."""
+    view = [item(CodeValue="399368009", CodingSchemeDesignator="SCT", CodeMeaning="medio-lateral oblique")]
+    side = item(FrameAnatomySequence=[item(FrameLaterality="L")])
+    for groups in (side, item(FrameAnatomySequence=[item(FrameLaterality="L", ViewCodeSequence=view)])):
+        header = header_of(SharedFunctionalGroupsSequence=[groups], ViewCodeSequence=view)
+        assert (header.laterality, header.view_position) == ("L", "MLO")
+    side.ViewCodeSequence = view
+    header = header_of(PerFrameFunctionalGroupsSequence=[side])
+    assert (header.laterality, header.view_position) == ("L", "MLO")
+    header = header_of(SharedFunctionalGroupsSequence=[side], ImageLaterality="R", ViewPosition="CC")
+    assert (header.laterality, header.view_position) == ("R", "CC")
+
+
+@pytest.mark.parametrize(("code", "view"), [("R-10242", "CC"), ("R-10226", "MLO"), ("R-10206", ""), ("", "")])
+def test_views_that_are_codes_alone(code, view):
+    header = header_of(ViewCodeSequence=[item(CodeValue=code)])
+    assert (header.laterality, header.view_position) == ("", view)
+    assert (
+        header_of(
+            SharedFunctionalGroupsSequence=[item(FrameAnatomySequence=[item(FrameLaterality="U")])]
+        ).laterality
+        == ""
+    )
+
+
 @pytest.mark.parametrize(("description", "stored"), [
     ("AX  T2 FLAIR 5mm", "AX T2 FLAIR 5mm"), ("knee Miller", ""), ("MILLER_KNEE", ""), ("scan of 2020-01-31", ""),
     ("MRN 4711007", ""), ("A long one", "A long one"), ("series of P-77x", ""), ("", ""),
