@@ -9,6 +9,7 @@ from functools import cache
 from operator import mul
 from pathlib import Path
 
+import numpy as np
 import pydicom
 from pydicom.datadict import dictionary_VR, tag_for_keyword
 from pydicom.dataelem import RawDataElement
@@ -79,15 +80,36 @@ def read_slice_place(dataset: Dataset, index: int = 0) -> SlicePlace:
     """Return the place of frame `index` of a data set; what is damaged counts as absent."""
     plane, turned, content, cardiac = _groups(dataset, index)
     orientation = finite_vector(_values(turned, "ImageOrientationPatient"), 6, 5)
+    orientation = orientation if orientation is not None and _is_rotation(orientation) else None
+    position = finite_vector(_values(plane, "ImagePositionPatient"), 3, 3)
+    if position and orientation and "GridFrameOffsetVector" in dataset:
+        position = _dose_position(_values(dataset, "GridFrameOffsetVector"), index, position, orientation)
     return SlicePlace(
-        position=finite_vector(_values(plane, "ImagePositionPatient"), 3, 3),
-        orientation=orientation if orientation is not None and _is_rotation(orientation) else None,
+        position=position,
+        orientation=orientation,
         instance=_integer(dataset, "InstanceNumber"),
         acquisition=_integer(content, "FrameAcquisitionNumber", "AcquisitionNumber"),
         time=_acquisition_time(content),
         temporal=_integer(content, "TemporalPositionIndex", "TemporalPositionIdentifier"),
         trigger=_first(cardiac, "NominalCardiacTriggerDelayTime", "TriggerTime"),
     )
+
+
+def _dose_position(
+    offsets: list[str], index: int, first: tuple[float, ...], orientation: tuple[float, ...]
+) -> tuple[float, ...] | None:
+    """Return the position of a dose plane from that of the `first` (PS3.3, C.8.8.3.2).
+
+    The offsets are along the normal from there, or, where they begin with another number than 0, z coordinates.
+    """
+    try:
+        start, offset = float(offsets[0]), float(offsets[index])
+    except (IndexError, ValueError):
+        return None
+    if start:
+        return finite_vector((*first[:2], offset), 3, 3)
+    normal = np.cross(orientation[:3], orientation[3:])
+    return finite_vector(first + offset * normal / np.linalg.norm(normal), 3, 3)
 
 
 def _groups(dataset: Dataset, index: int) -> list[Dataset]:

@@ -50,6 +50,21 @@ def test_frames_of_an_enhanced_file_have_places_of_their_own():
     assert first.orientation == second.orientation == (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 
 
+@pytest.mark.parametrize(("across", "down", "offsets", "last"), [
+    ([1, 0, 0], [0, 1, 0], [0, 2.5, 5], (10, 20, 35)), ([1, 0, 0], [0, -1, 0], [0, 2.5, 5], (10, 20, 25)),
+    ([0, 1, 0], [0, 0, -1], [0, -2.5, -5], (15, 20, 30)), ([1, 0, 0], [0, 1, 0], [30, 27.5, 25], (10, 20, 25)),
+    ([0.995, 0, 0], [0, 0.995, 0], [0, 2.5, 5], (10, 20, 35)), ([1, 0, 0], [0, 1, 0], [0, 2.5], None),
+])  # fmt: skip
+def test_planes_of_a_dose_have_places_of_their_own(across, down, offsets, last):
+    """Along the unit normal from the first one, or z coordinates: PS3.3, C.8.8.3.2."""
+    dataset = dicom_set(
+        np.zeros((3, 4, 4), np.uint16), frames=3, Modality="RTDOSE", ImagePositionPatient=[10, 20, 30],
+        ImageOrientationPatient=[*across, *down], GridFrameOffsetVector=offsets,
+    )  # fmt: skip
+    first, *_, third = (image.location.position for image in decode(written(dataset)))
+    assert (first, third) == ((10, 20, 30), last)
+
+
 @pytest.mark.parametrize("attributes", [
     {}, {"ImagePositionPatient": [1, 2]}, {"ImageOrientationPatient": [1, 0, 0, 1, 0, 0]},
     {"ImageOrientationPatient": [0] * 6}, {"AcquisitionTime": "noon"}, {"ImagePositionPatient": None},
