@@ -16,7 +16,7 @@ from pydicom.uid import UID
 
 from cbir.errors import UnreadableImage
 from cbir.images.coded_damage import EOI, MAX_SEGMENTS, RLE_OFFSETS, is_damaged_frame, is_reversible
-from cbir.images.dicom_dataset import PIXELS, frame_count
+from cbir.images.dicom_dataset import ITEM_TAGS, PIXELS, frame_count
 from cbir.images.image import row_blocks
 from cbir.images.jpeg_codecs import (
     BOXES,
@@ -104,7 +104,7 @@ def _native(dataset: Dataset, syntax: UID, pixel_format: PixelFormat) -> Iterato
             if not pixel_format.floats:
                 stored = pixel_format.stored_values(values, pixel_format.allocated)
             yield _as_rgb(stored, pixel_format.stored) if luma_and_chroma else stored
-    except MemoryError:
+    except (UnreadableImage, MemoryError):
         raise
     except Exception:  # of values that are no bytes, too
         raise UnreadableImage(
@@ -117,6 +117,8 @@ def _pixel_bytes(dataset: Dataset, syntax: UID, pixel_format: PixelFormat) -> by
     """Return native pixel data; samples of one byte, if they are stored as big-endian words, in their order."""
     (keyword,) = (keyword for keyword in PIXELS if keyword in dataset)
     content: bytes = dataset[keyword].value or b""
+    if dataset[keyword].is_undefined_length and content.startswith(ITEM_TAGS):
+        raise UnreadableImage("has compressed pixels in an uncompressed transfer syntax; export it again")
     if syntax == uid.ExplicitVRBigEndian and pixel_format.allocated == 8 and dataset[keyword].VR == "OW":
         return np.frombuffer(content, np.uint16).byteswap().tobytes()
     return content

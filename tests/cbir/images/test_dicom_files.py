@@ -179,6 +179,15 @@ def test_unsupported_transfer_syntaxes_are_named():
     assert "1.2.840.10008.7.7.7" in refused(data)
 
 
+def test_compressed_pixels_in_a_native_transfer_syntax_are_refused():
+    """They have more bytes than needed, and would be shown as pixels."""
+    dataset = dicom_set(np.zeros((2, 2), np.uint8), PixelData=encapsulate([bytes(range(64))]))
+    dataset.file_meta.TransferSyntaxUID = JPEGBaseline8Bit
+    dataset["PixelData"].VR = "OB"
+    data = written(dataset).replace(b"1.2.840.10008.1.2.4.50", b"1.2.840.10008.1.2.1\0\0\0")
+    assert "has compressed pixels in an uncompressed transfer syntax" in refused(data)
+
+
 def test_deflated_data_set_beyond_the_limit():
     dataset = dicom_set(np.zeros((2000, 2000), np.uint16))
     dataset.file_meta.TransferSyntaxUID = DeflatedExplicitVRLittleEndian
