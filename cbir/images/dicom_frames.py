@@ -164,14 +164,19 @@ def _coded_frames(dataset: Dataset, count: int, syntax: UID) -> Iterator[bytes]:
         data[place + 8 : place + 8 + int.from_bytes(data[place + 4 : place + 8], "little")]
         for place in places
     )
-    tables = _table(dataset.get("ExtendedOffsetTable"), "<u8"), sorted(_table(bytes(basic), "<u4"))
+    most = len(fragments)
+    tables = (
+        _table(dataset.get("ExtendedOffsetTable"), "<u8", most),
+        sorted(_table(bytes(basic), "<u4", most)),
+    )
+    lengths = _table(dataset.get("ExtendedOffsetTableLengths"), "<u8", most)
     numbers = {place - places[1]: number for number, place in enumerate(places[1:])}
     by_table = [[numbers.get(offset, -1) for offset in offsets] for offsets in tables]
     starts = _frame_starts(fragments, by_table, count, syntax)
-    lengths = _table(dataset.get("ExtendedOffsetTableLengths"), "<u8") if starts == by_table[0] else []
-    ends = dict(pairwise([*sorted(starts), len(fragments)]))
+    has_lengths = starts == by_table[0] and len(lengths) >= count
+    ends = dict(pairwise([*sorted(starts), most]))
     for index, start in enumerate(starts[:count]):
-        yield _join(fragments[start : ends[start]], lengths[index] if index < len(lengths) else 0)
+        yield _join(fragments[start : ends[start]], lengths[index] if has_lengths else 0)
 
 
 def _frame_starts(
@@ -205,10 +210,11 @@ def _join(fragments: Sequence[memoryview], length: int) -> bytes:
     return b"".join(fragments[: bisect_left(sizes, length) + 1] if length else fragments)
 
 
-def _table(content: Any, kind: str) -> list[int]:
-    """Return the numbers of an offset table; none if there is no table of whole numbers."""
-    is_whole = isinstance(content, bytes) and len(content) % np.dtype(kind).itemsize == 0
-    return [int(number) for number in np.frombuffer(content, kind)] if is_whole else []
+def _table(content: Any, kind: str, most: int) -> list[int]:
+    """Return the numbers of an offset table; none if there is no table of whole numbers, at most `most`."""
+    size = np.dtype(kind).itemsize
+    is_table = isinstance(content, bytes) and len(content) % size == 0 and len(content) <= most * size
+    return [int(number) for number in np.frombuffer(content, kind)] if is_table else []
 
 
 def _begins_frame(start: bytes, syntax: UID) -> bool:
