@@ -53,6 +53,7 @@ def is_damaged_jpeg(data: bytes) -> bool:
         import simplejpeg  # of the extra `intake`, and only here: others conceal warnings
     except ModuleNotFoundError:
         raise UnreadableImage(f"cannot be checked for damage: {install_command('intake')}") from None
+    data += EOI  # which may be missing where all pixels are there
     try:
         simplejpeg.decode_jpeg(data, "GRAY", strict=True)
     except ValueError as error:

@@ -10,10 +10,11 @@ import numpy as np
 import pydicom
 from pydicom import uid
 from pydicom.charset import default_encoding
+from pydicom.datadict import dictionary_VR
 from pydicom.dataelem import RawDataElement
 from pydicom.dataset import Dataset
 from pydicom.filereader import read_dataset, read_partial, read_preamble, read_sequence
-from pydicom.hooks import hooks, raw_element_value
+from pydicom.hooks import hooks, raw_element_value, raw_element_vr
 from pydicom.multival import MultiValue
 from pydicom.valuerep import VR
 
@@ -25,10 +26,11 @@ FLOAT_PIXELS = ("FloatPixelData", "DoubleFloatPixelData")
 PIXELS = ("PixelData", *FLOAT_PIXELS)
 SEGMENTATIONS = (uid.SegmentationStorage, "1.2.840.10008.5.1.4.1.1.66.7")  # the second: of label maps
 CHUNK_BYTES = 2**20  # inflated at a time
-# Bounds of a file, and what each frame adds: an element takes 10 microseconds, and enhanced frames have dozens.
-ITEMS_OF_FILE, ITEMS_OF_FRAME = 50_000, 20  # of all sequences, fragments of pixel data included
-READS_OF_FILE, READS_OF_FRAME = 200_000, 100  # two for an element, and one more for a long one
+# Bounds of a file, and what each frame adds: an element takes 10 microseconds, and enhanced frames have up to 300.
+ITEMS_OF_FILE, ITEMS_OF_FRAME = 50_000, 60  # of all sequences, fragments of pixel data included
+READS_OF_FILE, READS_OF_FRAME = 200_000, 600  # two for an element, and one more for a long one
 NUMBER_OF_FRAMES = 0x00280008
+KNOWN_VRS = frozenset(VR)
 ITEM_TAGS = b"\xfe\xff\x00\xe0", b"\xff\xfe\xe0\x00"  # (FFFE,E000) in either byte order
 
 
@@ -195,6 +197,21 @@ def _convert_element(raw: RawDataElement, data: dict[str, Any], **options: Any) 
         item.read_budget = budget
 
 
+def _find_vr(raw: RawDataElement, data: dict[str, Any], **options: Any) -> None:
+    """Find the VR of an element as pydicom does, also where there is no such VR, and of long sequences as UN."""
+    raw_element_vr(raw, data, **options)
+    is_vr = data["VR"] in KNOWN_VRS
+    if is_vr and data["VR"] != VR.UN:
+        return
+    try:
+        dictionary = dictionary_VR(raw.tag)
+    except KeyError:
+        dictionary = VR.UN
+    if dictionary == VR.SQ or not is_vr:
+        data["VR"] = dictionary
+
+
+hooks.register_callback("raw_element_vr", _find_vr)
 hooks.register_callback("raw_element_value", _convert_element)
 
 

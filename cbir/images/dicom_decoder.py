@@ -12,7 +12,15 @@ from pydicom.pixels.processing import apply_color_lut
 from cbir.errors import UnreadableImage
 from cbir.images.bit_depth import Pixels, apply_window, drop_equal_channels, percentiles, weighted_percentiles
 from cbir.images.dicom_dataset import first_number, frame_count, parse_dataset
-from cbir.images.dicom_facts import first_text, patient_age, patient_sex, read_slice_place, series_description
+from cbir.images.dicom_facts import (
+    first_text,
+    laterality,
+    patient_age,
+    patient_sex,
+    read_slice_place,
+    series_description,
+    view_position,
+)
 from cbir.images.dicom_frames import stored_frames
 from cbir.images.grey_transforms import (
     FrameHeader,
@@ -347,8 +355,8 @@ def pixel_spacing(dataset: Dataset, index: int) -> tuple[float, float] | None:
 def dicom_header(dataset: Dataset) -> DicomHeader:
     """Return the fields of a data set that records and filters need; pixels are not looked at."""
 
-    def text(*keywords: str) -> str:
-        return next(filter(None, (first_text(dataset, keyword) for keyword in keywords)), "")
+    def text(keyword: str) -> str:
+        return first_text(dataset, keyword)
 
     return DicomHeader(
         study=text("StudyInstanceUID"),
@@ -356,8 +364,8 @@ def dicom_header(dataset: Dataset) -> DicomHeader:
         instance=text("SOPInstanceUID"),
         modality=text("Modality"),
         body_part=text("BodyPartExamined"),
-        view_position=text("ViewPosition"),
-        laterality=text("ImageLaterality", "Laterality"),
+        view_position=view_position(dataset),
+        laterality=laterality(dataset),
         burned_in=text("BurnedInAnnotation").upper() == "YES",
         patient_id=text("PatientID"),
         photometric=text("PhotometricInterpretation"),

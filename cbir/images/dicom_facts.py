@@ -9,6 +9,7 @@ from functools import cache
 from operator import mul
 from pathlib import Path
 
+import numpy as np
 import pydicom
 from pydicom.datadict import dictionary_VR, tag_for_keyword
 from pydicom.dataelem import RawDataElement
@@ -23,6 +24,8 @@ TEXTS = ("AS", "CS", "DA", "DS", "DT", "IS", "LO", "PN", "SH", "TM", "UI")  # PS
 
 SEPARATOR = "\\"  # of values
 
+ESCAPE = b"\x1b"  # to another character set (PS3.5, 6.1.2.5)
+
 
 def attribute_text(dataset: Dataset, keyword: str) -> str:
     """Return the value of an attribute as a text, values with SEPARATOR between them; "" if absent or damaged.
@@ -36,13 +39,21 @@ def attribute_text(dataset: Dataset, keyword: str) -> str:
             return ""
         if is_text and isinstance(element, RawDataElement) and element.VR in (None, *TEXTS):
             content = element.value or b""
-            if content.isascii():
+            if content.isascii() and ESCAPE not in content:
                 return content.decode("ascii").strip(" \0")
         value = dataset[tag].value
     except Exception:  # one bad element is no reason to refuse the image
         return ""
     values = value if isinstance(value, (MultiValue, list, tuple)) else [value]
     return SEPARATOR.join("" if each is None else str(each) for each in values).strip()
+
+
+def as_utf8(text: str) -> str:
+    """Return a text that was read as Latin-1, but is UTF-8, as that: many files do not declare it."""
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text
 
 
 @cache
@@ -58,6 +69,8 @@ MACROS = (
     "PlanePositionSequence", "PlaneOrientationSequence", "FrameContentSequence", "CardiacSynchronizationSequence",
 )  # fmt: skip
 
+ANATOMY, VIEW = "FrameAnatomySequence", "ViewCodeSequence"
+
 LARGEST = 2**31  # IS (PS3.5, 6.2)
 
 TIME = re.compile(r"(\d\d):?(\d\d)?:?(\d\d)?(?:\.(\d{1,6}))?")
@@ -67,15 +80,36 @@ def read_slice_place(dataset: Dataset, index: int = 0) -> SlicePlace:
     """Return the place of frame `index` of a data set; what is damaged counts as absent."""
     plane, turned, content, cardiac = _groups(dataset, index)
     orientation = finite_vector(_values(turned, "ImageOrientationPatient"), 6, 5)
+    orientation = orientation if orientation is not None and _is_rotation(orientation) else None
+    position = finite_vector(_values(plane, "ImagePositionPatient"), 3, 3)
+    if position and orientation and "GridFrameOffsetVector" in dataset:
+        position = _dose_position(_values(dataset, "GridFrameOffsetVector"), index, position, orientation)
     return SlicePlace(
-        position=finite_vector(_values(plane, "ImagePositionPatient"), 3, 3),
-        orientation=orientation if orientation is not None and _is_rotation(orientation) else None,
+        position=position,
+        orientation=orientation,
         instance=_integer(dataset, "InstanceNumber"),
         acquisition=_integer(content, "FrameAcquisitionNumber", "AcquisitionNumber"),
         time=_acquisition_time(content),
         temporal=_integer(content, "TemporalPositionIndex", "TemporalPositionIdentifier"),
         trigger=_first(cardiac, "NominalCardiacTriggerDelayTime", "TriggerTime"),
     )
+
+
+def _dose_position(
+    offsets: list[str], index: int, first: tuple[float, ...], orientation: tuple[float, ...]
+) -> tuple[float, ...] | None:
+    """Return the position of a dose plane from that of the `first` (PS3.3, C.8.8.3.2).
+
+    The offsets are along the normal from there, or, where they begin with another number than 0, z coordinates.
+    """
+    try:
+        start, offset = float(offsets[0]), float(offsets[index])
+    except (IndexError, ValueError):
+        return None
+    if start:
+        return finite_vector((*first[:2], offset), 3, 3)
+    normal = np.cross(orientation[:3], orientation[3:])
+    return finite_vector(first + offset * normal / np.linalg.norm(normal), 3, 3)
 
 
 def _groups(dataset: Dataset, index: int) -> list[Dataset]:
@@ -195,24 +229,44 @@ def patient_sex(dataset: Dataset) -> str:
 def series_description(dataset: Dataset) -> str:
     """Return the description of the series; "" if it may tell who the patient is.
 
-    By a date, a long number, an age of OLDEST and above, or a part of a name or of an identifier.
+    By a date, a long number, an age of OLDEST and above, or a part of a name or of an identifier. What is not in the
+    declared character set cannot be compared, and may tell it too.
     """
-    text = " ".join(first_text(dataset, "SeriesDescription").split())
-    if not text or DATE.search(text):
+    read = as_utf8(first_text(dataset, "SeriesDescription"))
+    text = " ".join(read.split())
+    if not text or DATE.search(text) or any(map(_is_undecoded, read)) or _names_undecoded(text, dataset):
         return ""
     plain = _plain(text)
     words = set(_words(plain))
     named = any(_tells(plain, words, part, LEAST_NAME) for part in _parts_of_names(dataset))
     identifiers = (
-        part for keyword in IDENTIFIERS for part in _words(_plain(attribute_text(dataset, keyword)))
+        part for keyword in IDENTIFIERS for part in _words(_plain(as_utf8(attribute_text(dataset, keyword))))
     )
     return "" if named or any(_tells(plain, words, part, LEAST_IDENTIFIER) for part in identifiers) else text
 
 
+def _is_undecoded(character: str) -> bool:
+    """Return whether a character is none of a text: a control character, or one that decoders put for others."""
+    return character == "\ufffd" or unicodedata.category(character).startswith("C")
+
+
+def _names_undecoded(text: str, dataset: Dataset) -> bool:
+    """Return whether a text has a component of a name as it is, which may be letters read as punctuation."""
+    names = (part for name in _names(dataset) for part in name.casefold().split("^")[:NAME_COMPONENTS])
+    return any(
+        len(name) >= LEAST_NAME and not name.isascii() and name in text.casefold()
+        for name in map(str.strip, names)
+    )
+
+
 def _parts_of_names(dataset: Dataset) -> Iterator[str]:
+    for name in _names(dataset):
+        yield from _words(_plain(" ".join(name.split("^")[:NAME_COMPONENTS])))
+
+
+def _names(dataset: Dataset) -> Iterator[str]:
     for keyword in NAMES:
-        for name in re.split(r"[\\=]", attribute_text(dataset, keyword)):
-            yield from _words(_plain(" ".join(name.split("^")[:NAME_COMPONENTS])))
+        yield from re.split(r"[\\=]", as_utf8(attribute_text(dataset, keyword)))
 
 
 def _tells(text: str, words: set[str], part: str, least: int) -> bool:
@@ -237,6 +291,47 @@ def _day(text: str) -> date | None:
         return datetime.strptime(text, "%Y%m%d").date()
     except ValueError:
         return None
+
+
+SIDES = ("R", "L", "B")
+
+VIEWS = {  # codes of SNOMED CT, and their former ones: PS3.16, CID 4014; terms of PS3.3, C.8.11.7
+    "399260004": "ML", "399368009": "MLO", "399352003": "LM", "399099002": "LMO", "399162004": "CC",
+    "399196006": "FB", "399188001": "SIO", "441555000": "ISO", "399192008": "XCCL", "399101009": "XCCM",
+    "R-10224": "ML", "R-10226": "MLO", "R-10228": "LM", "R-10230": "LMO", "R-10242": "CC",
+    "R-10244": "FB", "R-102D0": "SIO", "R-40AAA": "ISO", "R-1024A": "XCCL", "R-1024B": "XCCM",
+}  # fmt: skip
+
+
+def laterality(dataset: Dataset) -> str:
+    """Return the side of an image, of enhanced objects that of the first frame's anatomy; "" if unknown."""
+    sides = (first_text(anatomy, "FrameLaterality").upper() for anatomy in _macros(dataset, ANATOMY))
+    of_image = first_text(dataset, "ImageLaterality") or first_text(dataset, "Laterality")
+    return of_image or next((side for side in sides if side in SIDES), "")
+
+
+def view_position(dataset: Dataset) -> str:
+    """Return the view of an image, as a term also where a mammogram has a code of it alone; "" if unknown."""
+    if text := first_text(dataset, "ViewPosition"):
+        return text
+    views = [view for item in (dataset, *_macros(dataset, ANATOMY)) for view in _items(item, VIEW)]
+    codes = (first_text(view, "CodeValue") for view in (*views, *_macros(dataset, VIEW)))
+    return next((VIEWS[code] for code in codes if code in VIEWS), "")
+
+
+def _macros(dataset: Dataset, macro: str) -> list[Dataset]:
+    """Return the macros of the first frame; none of damaged sequences."""
+    try:
+        return list(functional_groups(dataset, 0, macro))
+    except Exception:  # as in `_groups`
+        return []
+
+
+def _items(dataset: Dataset, keyword: str) -> list[Dataset]:
+    try:
+        return list(dataset.get(keyword) or ())
+    except Exception:  # as above
+        return []
 
 
 def read_patient_id(path: Path) -> str:

@@ -1,25 +1,31 @@
 """Decompression of the frames of a DICOM data set to stored values."""
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 from pydicom import uid
 from pydicom.dataset import Dataset
-from pydicom.encaps import encapsulate, generate_frames
+from pydicom.encaps import encapsulate, parse_fragments
 from pydicom.pixels.decoders.base import get_decoder
 from pydicom.pixels.processing import convert_color_space
 from pydicom.uid import UID
 
 from cbir.errors import UnreadableImage
-from cbir.images.coded_damage import EOI, is_damaged_frame, is_reversible
-from cbir.images.dicom_dataset import PIXELS, frame_count
+from cbir.images.coded_damage import EOI, MAX_SEGMENTS, RLE_OFFSETS, is_damaged_frame, is_reversible
+from cbir.images.dicom_dataset import ITEM_TAGS, PIXELS, frame_count
 from cbir.images.image import row_blocks
 from cbir.images.jpeg_codecs import (
+    BOXES,
+    START,
+    JpegFrame,
     decode_jpeg_2000,
     decode_jpeg_frame,
     decode_jpeg_ls,
+    decode_without_end,
     read_jpeg_2000_size,
     read_jpeg_frame,
 )
@@ -28,6 +34,7 @@ from cbir.images.stored_values import (
     LUMA_AND_CHROMA,
     PixelFormat,
     Stored,
+    native_frames,
     read_pixel_format,
 )
 
@@ -43,7 +50,7 @@ NATIVE = {
 }
 DECODED = {*NATIVE, *JPEG_LS, *JPEGS, *JPEG_2000S, uid.RLELossless}
 MAX_COMPONENTS, MAX_TILES = 4, 4096  # of a JPEG or JPEG 2000 stream
-SOS = b"\xff\xda"  # start of a scan, which cannot contain it
+RLE_FIRST = RLE_OFFSETS.to_bytes(4, "little")  # offset of the first segment
 
 
 def stored_frames(
@@ -89,25 +96,32 @@ def _check_syntax(syntax: UID) -> None:
 
 def _native(dataset: Dataset, syntax: UID, pixel_format: PixelFormat) -> Iterator[Stored]:
     luma_and_chroma = pixel_format.photometric in LUMA_AND_CHROMA
-    options = {**_decoder_options(pixel_format), "allow_excess_frames": False, "view_only": True}
+    content = b""
     try:
-        for values, _ in get_decoder(syntax).iter_array(dataset, raw=True, **options):
+        content = _pixel_bytes(dataset, syntax, pixel_format)
+        for values in native_frames(content, pixel_format, frame_count(dataset), syntax.is_little_endian):
             stored = values
             if not pixel_format.floats:
                 stored = pixel_format.stored_values(values, pixel_format.allocated)
             yield _as_rgb(stored, pixel_format.stored) if luma_and_chroma else stored
-    except MemoryError:
+    except (UnreadableImage, MemoryError):
         raise
-    except Exception:  # the decoder's message may quote the header
+    except Exception:  # of values that are no bytes, too
         raise UnreadableImage(
-            f"has pixel data that are truncated or do not fit its header ({_pixel_bytes(dataset)} bytes); "
+            f"has pixel data that are truncated or do not fit its header ({len(content)} bytes); "
             "copy or export it again"
         ) from None
 
 
-def _pixel_bytes(dataset: Dataset) -> int:
-    keyword = next(keyword for keyword in PIXELS if keyword in dataset)
-    return len(dataset[keyword].value or b"")
+def _pixel_bytes(dataset: Dataset, syntax: UID, pixel_format: PixelFormat) -> bytes:
+    """Return native pixel data; samples of one byte, if they are stored as big-endian words, in their order."""
+    (keyword,) = (keyword for keyword in PIXELS if keyword in dataset)
+    content: bytes = dataset[keyword].value or b""
+    if dataset[keyword].is_undefined_length and content.startswith(ITEM_TAGS):
+        raise UnreadableImage("has compressed pixels in an uncompressed transfer syntax; export it again")
+    if syntax == uid.ExplicitVRBigEndian and pixel_format.allocated == 8 and dataset[keyword].VR == "OW":
+        return np.frombuffer(content, np.uint16).byteswap().tobytes()
+    return content
 
 
 def _decoder_options(pixel_format: PixelFormat) -> dict[str, Any]:
@@ -129,12 +143,7 @@ def _decoded(
 ) -> Iterator[tuple[Stored, bool]]:
     count, pixels = frame_count(dataset), pixel_format.rows * pixel_format.columns
     try:
-        offsets = None
-        if "ExtendedOffsetTable" in dataset:
-            offsets = dataset.ExtendedOffsetTable, dataset.ExtendedOffsetTableLengths
-        coded_frames = generate_frames(dataset.PixelData, number_of_frames=count, extended_offsets=offsets)
-        for _ in range(count):
-            coded = next(coded_frames)
+        for coded in _coded_frames(dataset, count, syntax):
             yield (
                 _decode_frame(coded, syntax, pixel_format),
                 find_damage and is_damaged_frame(coded, syntax, pixels),
@@ -147,6 +156,74 @@ def _decoded(
         ) from None
 
 
+def _coded_frames(dataset: Dataset, count: int, syntax: UID) -> Iterator[bytes]:
+    """Yield the compressed frames, whose fragments follow each other (PS3.5, A.4)."""
+    data = memoryview(dataset.PixelData)
+    places = parse_fragments(dataset.PixelData)[1]
+    basic, *fragments = (
+        data[place + 8 : place + 8 + int.from_bytes(data[place + 4 : place + 8], "little")]
+        for place in places
+    )
+    most = len(fragments)
+    tables = (
+        _table(dataset.get("ExtendedOffsetTable"), "<u8", most),
+        sorted(_table(bytes(basic), "<u4", most)),
+    )
+    lengths = _table(dataset.get("ExtendedOffsetTableLengths"), "<u8", most)
+    numbers = {place - places[1]: number for number, place in enumerate(places[1:])}
+    by_table = [[numbers.get(offset, -1) for offset in offsets] for offsets in tables]
+    starts = _frame_starts(fragments, by_table, count, syntax)
+    has_lengths = starts == by_table[0] and len(lengths) >= count
+    ends = dict(pairwise([*sorted(starts), most]))
+    for index, start in enumerate(starts[:count]):
+        yield _join(fragments[start : ends[start]], lengths[index] if has_lengths else 0)
+
+
+def _frame_starts(
+    fragments: Sequence[memoryview], by_table: Sequence[list[int]], count: int, syntax: UID
+) -> Sequence[int]:
+    """Return the fragment that each frame starts with: as a table says, or else as their first bytes show.
+
+    A table is right if a frame begins at each of its offsets. by_table: fragments at these, the best table first.
+    """
+    beginnings = [number for number, each in enumerate(fragments) if _begins_frame(bytes(each[:12]), syntax)]
+    for starts in by_table:
+        if len(set(starts)) == len(starts) >= count and set(starts) <= set(beginnings):
+            return starts
+    filled = [number for number, each in enumerate(fragments) if len(each)]
+    for starts in (list(range(len(fragments))), filled):
+        if len(starts) == count:
+            return starts
+    if len(beginnings) >= count:
+        return beginnings
+    if count == 1 and fragments:
+        return [0]
+    raise UnreadableImage(
+        f"has {len(fragments)} fragments of compressed pixels for {count} frames, and no table of where these begin; "
+        "store it uncompressed"
+    )
+
+
+def _join(fragments: Sequence[memoryview], length: int) -> bytes:
+    """Return the frame in fragments without those behind its `length` in bytes; 0 if it is not known."""
+    sizes = list(accumulate(map(len, fragments)))
+    return b"".join(fragments[: bisect_left(sizes, length) + 1] if length else fragments)
+
+
+def _table(content: Any, kind: str, most: int) -> list[int]:
+    """Return the numbers of an offset table; none if there is no table of whole numbers, at most `most`."""
+    size = np.dtype(kind).itemsize
+    is_table = isinstance(content, bytes) and len(content) % size == 0 and len(content) <= most * size
+    return [int(number) for number in np.frombuffer(content, kind)] if is_table else []
+
+
+def _begins_frame(start: bytes, syntax: UID) -> bool:
+    """Return whether a fragment that starts with these bytes begins a frame."""
+    if syntax == uid.RLELossless:
+        return 1 <= int.from_bytes(start[:4], "little") <= MAX_SEGMENTS and start[4:8] == RLE_FIRST
+    return start.startswith((START, BOXES) if syntax in JPEG_2000S else b"\xff\xd8\xff")
+
+
 def _decode_frame(coded: bytes, syntax: UID, pixel_format: PixelFormat) -> Stored:
     luma_and_chroma: bool | None = pixel_format.photometric in LUMA_AND_CHROMA
     lossy = syntax in LOSSY
@@ -157,10 +234,8 @@ def _decode_frame(coded: bytes, syntax: UID, pixel_format: PixelFormat) -> Store
         lossy = lossy and not is_reversible(coded)
     elif syntax in JPEGS or syntax in JPEG_LS:
         frame = read_jpeg_frame(coded)
-        if coded.rfind(EOI) < coded.rfind(SOS):  # decoders make up the rest
-            raise UnreadableImage("has a truncated compressed frame; copy or export it again")
         _check_size(frame.width, frame.height, frame.channels, 1, pixel_format)
-        samples = (decode_jpeg_frame if syntax in JPEGS else decode_jpeg_ls)(coded, frame)
+        samples = _decode_jpeg(coded, frame, syntax)
         precision = frame.bits
         if pixel_format.samples == 3 and frame.luma_and_chroma is not None:
             luma_and_chroma = frame.luma_and_chroma
@@ -170,6 +245,14 @@ def _decode_frame(coded: bytes, syntax: UID, pixel_format: PixelFormat) -> Store
         raise UnreadableImage("has a compressed frame of another shape than its header says; export it again")
     stored = pixel_format.stored_values(samples, precision, lossy)
     return _as_rgb(stored, min(precision, pixel_format.stored)) if luma_and_chroma else stored
+
+
+def _decode_jpeg(coded: bytes, frame: JpegFrame, syntax: UID) -> Stored:
+    if syntax in JPEG_LS:  # whose decoder refuses streams with less than all pixels
+        return decode_jpeg_ls(coded if frame.is_ended else coded + EOI, frame)
+    if frame.is_ended:
+        return decode_jpeg_frame(coded, frame)
+    return decode_without_end(coded, frame, lambda whole: decode_jpeg_frame(whole, frame))
 
 
 def _decode_run_lengths(coded: bytes, pixel_format: PixelFormat) -> Stored:

@@ -181,7 +181,7 @@ def functional_groups(dataset: Dataset, index: int, macro: str) -> Iterator[Data
 
 
 def modality_values(stored: NDArray[np.generic], header: FrameHeader) -> Values:
-    """Return stored values in units of the modality, such as HU, by modality LUT or rescaling (C.11.1).
+    """Return stored values in units of the modality, such as HU, by modality LUT or rescaling (C.11.1), or as doses.
 
     A slope of 0, which would hide all, is taken for 1. Values that are not finite stay as they are.
     """
@@ -204,7 +204,8 @@ def modality_values(stored: NDArray[np.generic], header: FrameHeader) -> Values:
         if np.isfinite(values).all():
             return values
         header.note(RESCALING)
-    return stored.astype(np.float64)
+    scaling = first_number(header.dataset, "DoseGridScaling")  # C.8.8.3
+    return stored.astype(np.float64) * (scaling if scaling and scaling > 0 else 1.0)
 
 
 def voi_pixels(

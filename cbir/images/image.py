@@ -68,7 +68,7 @@ def line_through(values: NDArray[np.float64]) -> tuple[float, float] | None:
     slope = float(values[-1] - values[0]) / (len(values) - 1)
     apart = np.abs(values[0] + slope * np.arange(len(values)) - values).max()
     on_line = slope != 0 and apart <= TOLERANCE * abs(float(values[-1] - values[0]))
-    return (round(slope, 12) or slope, float(values[0])) if on_line else None
+    return (float(f"{slope:.12g}"), float(values[0])) if on_line else None
 
 
 @contextmanager

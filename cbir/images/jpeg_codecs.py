@@ -1,8 +1,9 @@
 """Structure of JPEG, JPEG-LS and JPEG 2000 streams, read as decoders read it, and their samples as coded."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,10 @@ JFIF, ADOBE = b"JFIF\0", b"Adobe"
 
 ADOBE_TRANSFORM = 13  # bytes of the segment before it
 
+PROGRESSIVE = (0xC2, 0xC6, 0xCA, 0xCE)
+
+COEFFICIENTS, MOST_IN_SCAN = 64, 4  # of a component; components
+
 START_OF_FRAME = {*range(0xC0, 0xD0), 0xF7} - {0xC4, 0xC8, 0xCC}  # B.1.1.3; ISO/IEC 14495-1, C.1.1
 
 LARGE_SIZE = 4  # type of an LSE segment with the size of the image: ISO/IEC 14495-1, C.2.4.1.4
@@ -39,7 +44,8 @@ class JpegFrame(NamedTuple):
     """Frame header of a JPEG stream (ISO/IEC 10918-1, B.2.2), and what its other segments say of colours.
 
     bits: of a sample. identifiers: of the components. jfif: whether there is a segment of JFIF. adobe: transform that
-    Adobe's segment names, 0 for none and 1 for YCbCr; None without one (ISO/IEC 10918-6, 6.5.3).
+    Adobe's segment names, 0 for none and 1 for YCbCr; None without one (ISO/IEC 10918-6, 6.5.3). is_ended: whether
+    there is an end marker. has_all_scans: whether the headers of the scans name all coefficients, and data follow.
     """
 
     width: int
@@ -49,6 +55,8 @@ class JpegFrame(NamedTuple):
     identifiers: bytes = b""
     jfif: bool = False
     adobe: int | None = None
+    is_ended: bool = True
+    has_all_scans: bool = True
 
     @property
     def luma_and_chroma(self) -> bool | None:
@@ -72,8 +80,9 @@ def read_jpeg_frame(data: bytes) -> JpegFrame:
     too many segments, fill bytes or scans.
     """
     frames: list[JpegFrame] = []
-    jfif, adobe = False, None
-    position, scans, segments, fill_bytes, pattern = 2, 0, 0, 0, IN_HEADER
+    scans: list[bytes] = []
+    jfif, adobe, is_progressive, marker = False, None, False, 0
+    position, segments, fill_bytes, pattern = 2, 0, 0, IN_HEADER
     while (match := pattern.search(data, position)) is not None:
         marker, start = match[1][0], match.end()
         segments += 1
@@ -90,6 +99,7 @@ def read_jpeg_frame(data: bytes) -> JpegFrame:
         position = start if marker == SOI else start + _segment_length(data, start)
         if marker in START_OF_FRAME:
             frames.append(_frame_header(data[start : start + 8 + 3 * 3]))
+            is_progressive = marker in PROGRESSIVE
         elif marker == APP0:
             jfif = jfif or data.startswith(JFIF, start + 2)
         elif marker == APP14 and data[start + 2 : position].startswith(ADOBE):
@@ -97,12 +107,31 @@ def read_jpeg_frame(data: bytes) -> JpegFrame:
         elif marker == LSE and data[start + 2 : start + 3] == bytes([LARGE_SIZE]):
             raise UnreadableImage("declares its size outside the JPEG-LS frame header; export it again")
         elif marker == SOS:
-            pattern, scans = IN_SCAN, scans + 1
-            if scans > MAX_SCANS:
+            pattern = IN_SCAN
+            scans.append(data[start:position])
+            if len(scans) > MAX_SCANS:
                 raise UnreadableImage(f"has more than {MAX_SCANS} JPEG scans; save it as a baseline JPEG")
     if len(frames) != 1:
         raise UnreadableImage(f"is damaged: a JPEG with {len(frames)} frame headers; export it again")
-    return frames[0]._replace(jfif=jfif, adobe=adobe)
+    is_ended = marker == EOI or data.rfind(END_OF_IMAGE) > data.rfind(START_OF_SCAN)  # behind damage
+    has_all_scans = is_ended or (
+        marker == SOS and position < len(data) and _name_all(scans, frames[0].channels, is_progressive)
+    )
+    return frames[0]._replace(jfif=jfif, adobe=adobe, is_ended=is_ended, has_all_scans=has_all_scans)
+
+
+def _name_all(scans: Sequence[bytes], channels: int, is_progressive: bool) -> bool:
+    """Return whether headers of scans (B.2.3) name all components; and all coefficients to their last bit."""
+    named: set[tuple[int, int]] = set()
+    for scan in scans:
+        count = scan[2] if len(scan) > 2 else 0
+        if not 1 <= count <= MOST_IN_SCAN or len(scan) < 6 + 2 * count:
+            return False
+        first, last, bits = scan[3 + 2 * count : 6 + 2 * count]
+        coefficients = range(first, min(last + 1, COEFFICIENTS)) if is_progressive else range(1)
+        if not is_progressive or bits & 0x0F == 0:
+            named.update(product(scan[3 : 3 + 2 * count : 2], coefficients))
+    return len(named) == channels * (COEFFICIENTS if is_progressive else 1)
 
 
 def _segment_length(data: bytes, start: int) -> int:
@@ -181,6 +210,25 @@ Samples = NDArray[np.generic]
 END_OF_IMAGE, START_OF_SCAN = b"\xff\xd9", b"\xff\xda"
 
 RESET = 64  # of the counters of JPEG-LS, by default
+
+
+FILLERS = bytes(64), 64 * b"\xaa", 64 * b"\xfe"  # bits that no scan goes on with alike, and no marker
+
+Decode = Callable[[bytes], Samples]
+
+
+def decode_without_end(coded: bytes, frame: JpegFrame, decode: Decode) -> Samples:
+    """Decode a stream without an end marker with `decode`, if nothing else is missing.
+
+    Pixels that are missing would come from what follows. Raises UnreadableImage if they do.
+    """
+    padding = int(coded.endswith(b"\0") and not coded.endswith(b"\xff\0"))  # to an even length
+    stream = coded[: len(coded) - padding].rstrip(b"\xff")  # which may be half of the marker
+    if frame.has_all_scans:
+        samples, *others = (decode(stream + filler + END_OF_IMAGE) for filler in FILLERS)
+        if all(np.array_equal(samples, other) for other in others):
+            return samples
+    raise UnreadableImage("is truncated; copy or export it again")
 
 
 def decode_jpeg_frame(coded: bytes, frame: JpegFrame) -> Samples:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cbir.errors import UnreadableImage
 from cbir.images.bit_depth import Samples
 from cbir.images.image import BLOCK_PIXELS, Limits, row_blocks
-from cbir.images.jpeg_codecs import read_jpeg_frame
+from cbir.images.jpeg_codecs import decode_without_end, read_jpeg_frame
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -45,12 +45,18 @@ def decode_jpeg(data: bytes, limits: Limits) -> Samples:
     limits.check_frame(frame.width, frame.height, frame.pixel_bytes)
     picture = JpegImageFile(BytesIO(data))
     limits.check_frame(*picture.size, 1)
-    pixels = _samples(picture if picture.mode in ("L", "RGB") else picture.convert("RGB"))
+    pixels = (
+        _decoded(picture)
+        if frame.is_ended
+        else decode_without_end(data, frame, lambda whole: _decoded(JpegImageFile(BytesIO(whole))))
+    )
     return apply_orientation(pixels, picture.getexif().get(TAG)) if "exif" in picture.info else pixels
 
 
-def _samples(picture: "PillowImage") -> Samples:
-    """Copy the samples of a grey or RGB picture, in blocks: Pillow would hold a large one three times."""
+def _decoded(picture: "PillowImage") -> Samples:
+    """Return the samples of a picture in grey or RGB, in blocks: Pillow would hold a large one three times."""
+    if picture.mode not in ("L", "RGB"):
+        picture = picture.convert("RGB")
     width, height = picture.size
     if width * height <= BLOCK_PIXELS:
         return np.asarray(picture)

@@ -1,7 +1,8 @@
 """Stored values of DICOM pixels: which bits of a decoder's samples they are, and their sign (PS3.5, 8.1 and 8.2)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,55 @@ class PixelFormat:
             return None
         clipped: Stored = np.clip(values, least, most)
         return clipped.astype(f"{'i' if self.signed else 'u'}{size}", copy=False)
+
+
+def native_frames(content: bytes, pixel_format: PixelFormat, count: int, little: bool) -> Iterator[Stored]:
+    """Yield the words or bits of uncompressed frames, which follow each other without gaps (PS3.5, 8.1.1).
+
+    Parameters
+    ----------
+    content : bytes
+        Pixel data.
+    pixel_format : PixelFormat
+        Their format.
+    count : int
+        Number of frames.
+    little : bool
+        Whether words are little endian.
+
+    Raises
+    ------
+    ValueError
+        If there are too few bytes, or as many as for colours that are not subsampled.
+    """
+    data, allocated = np.frombuffer(content, np.uint8), pixel_format.allocated
+    is_subsampled = pixel_format.photometric == "YBR_FULL_422"
+    samples = prod(pixel_format.shape)
+    bits = allocated * (samples // 3 * 2 if is_subsampled else samples)
+    if not bits * count <= 8 * data.size or (is_subsampled and 8 * data.size >= allocated * samples * count):
+        raise ValueError("another number of bytes")
+    kind = f"{'<' if little else '>'}{'f' if pixel_format.floats else 'u'}{allocated // 8}"
+    for first in range(0, bits * count, bits):
+        values: Stored = data[first // 8 : -(-(first + bits) // 8)]
+        if allocated == 1:
+            values = np.unpackbits(values, bitorder="little")[first % 8 : first % 8 + bits]
+        else:
+            values = values.view(kind)
+        values = values.astype(values.dtype.newbyteorder("="), copy=False)
+        if is_subsampled:
+            values = _at_each_pixel(values)
+        elif pixel_format.planes:
+            planes = values.reshape(pixel_format.samples, pixel_format.rows, pixel_format.columns)
+            values = np.moveaxis(planes, 0, -1)
+        yield values.reshape(pixel_format.shape)
+
+
+def _at_each_pixel(values: Stored) -> Stored:
+    """Return luma and chroma of each pixel; each two have a chroma, behind their luma (PS3.3, C.7.6.3.1.2)."""
+    pairs = values.reshape(-1, 4)
+    pixels = np.empty((len(pairs), 2, 3), values.dtype)
+    pixels[..., 0], pixels[..., 1:] = pairs[:, :2], pairs[:, np.newaxis, 2:]
+    return pixels
 
 
 def read_pixel_format(dataset: Dataset) -> PixelFormat:

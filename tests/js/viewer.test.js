@@ -129,6 +129,8 @@ test("an ellipse is described with its unit and area", () => {
   const picture = { spacing: { rows: 0.5, columns: 0.5 }, unit: "HU", factor: 1, values: { width: 40, height: 40, at: (index) => (index % 2 ? 30 : 50) } };
   assert.equal(ellipseText({ a: [10, 10], b: [30, 30] }, picture), "mean 40.0 ± 10.0 HU · 0.79 cm²");
   assert.equal(ellipseText({ a: [10, 10], b: [30, 30] }, { ...picture, spacing: null, unit: "", values: null }), "314 px²");
+  const doses = { ...picture, unit: "", values: { ...picture.values, at: (index) => (index % 2 ? 0.003 : 0.005) } };
+  assert.match(ellipseText({ a: [10, 10], b: [30, 30] }, doses), /^mean 0\.0040 ± 0\.0010/);
   const half = { ...picture, factor: 0.5, values: { width: 20, height: 20, at: (index) => Math.floor(index / 20) } };
   assert.match(ellipseText({ a: [10, 10], b: [30, 30] }, half), /^mean 9\.5/); // of a picture that was sent in half its size
 });

@@ -4,10 +4,14 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from pydicom.charset import convert_encodings, decode_bytes
 from pydicom.dataelem import DataElement
 from pydicom.dataset import Dataset
+from pydicom.multival import MultiValue
+from pydicom.valuerep import TEXT_VR_DELIMS
 
 from cbir.errors import InvalidInput
+from cbir.images.dicom_facts import as_utf8
 from cbir.system.remedies import install_command
 from service.features.audit.privacy_texts import Identity, Sign, form_of, is_dummy, patient_identity
 
@@ -66,11 +70,12 @@ def check_tags(dataset: Dataset, identity: Identity) -> list[Sign]:
     """
     declared = is_declared(dataset)
     has_new_dates = _text(dataset, "LongitudinalTemporalInformationModified").upper() in MODIFIED_DATES
+    encodings = convert_encodings(_text(dataset, "SpecificCharacterSet").split("\\"))
     signs, dates, private = list[Sign](), list[str](), set[int]()
     for path, element in _elements(dataset):
         if element.tag.is_private and not element.tag.is_private_creator:
             private.add(element.tag.group)
-        sign = _sign_of(path, element, identity, declared)
+        sign = _sign_of(path, element, identity, declared, encodings)
         if sign is None:
             continue
         if sign.why == "date":
@@ -86,13 +91,15 @@ def check_tags(dataset: Dataset, identity: Identity) -> list[Sign]:
     return signs
 
 
-def _sign_of(path: str, element: DataElement, identity: Identity, declared: bool) -> Sign | None:
+def _sign_of(
+    path: str, element: DataElement, identity: Identity, declared: bool, encodings: list[str]
+) -> Sign | None:
     """Return what an attribute says of a person; None if nothing."""
     if element.VR == "SQ" or element.tag.element == 0:
         return None
     if element.tag.group & 0xFF01 in (0x6000, 0x5000) and element.tag.element in (0x3000, 0x4000):
         return Sign(path, "overlay")
-    value = _value(element)
+    value = _value(element, encodings)
     if not value.strip("^ ") or is_dummy(value):
         return None
     why = _why(element, value, declared) if int(element.tag) in profile_tags() else None
@@ -150,13 +157,20 @@ def _text(dataset: Dataset, keyword: str) -> str:
         value = dataset.get(keyword)
     except Exception:  # as above
         return ""
-    return "" if value is None else str(value).strip()
+    values = value if isinstance(value, MultiValue) else [value]
+    return "" if value is None else as_utf8("\\".join(map(str, values))).strip()
 
 
-def _value(element: DataElement) -> str:
+def _value(element: DataElement, encodings: list[str]) -> str:
     value = element.value
     if isinstance(value, bytes):
-        return value[:LONGEST].decode("latin-1").strip("\0 ")
-    if element.VM > 1:
-        return "\\".join(map(str, value))[:LONGEST]
-    return "" if value is None else str(value)[:LONGEST].strip()
+        value = _decoded(value[:LONGEST], encodings).strip("\0 ")
+    elif element.VM > 1:
+        value = "\\".join(map(str, value))
+    return "" if value is None else as_utf8(str(value)[:LONGEST]).strip()
+
+
+def _decoded(content: bytes, encodings: list[str]) -> str:
+    """Return a text of unknown VR, in Latin-1 if it is not in the character sets of its data set."""
+    text = decode_bytes(content, encodings, TEXT_VR_DELIMS)
+    return content.decode("latin-1") if "\ufffd" in text else text

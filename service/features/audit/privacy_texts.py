@@ -60,6 +60,7 @@ FORMS = {
     ),
 }
 LEAST_NAME, LEAST_INNER_NAME = 3, 5  # letters of a family name as a word, and inside of a longer one
+LEAST_WITHOUT_CASE = 2  # characters of a family name in a script without upper case, such as Chinese
 LEAST_NUMBER, LEAST_DIGITS = 4, 3  # characters of a patient's number, and digits among them
 KEY_NUMBER = re.compile(r"[1-9]\d{5,}")  # others are compared with no key: p017 or 00042 count patients
 TOKEN = re.compile(r"[^\W_]+")
@@ -134,6 +135,7 @@ class Identity:
     """A patient. families: spellings of the family name; number: the identifier; key: keyed hash of it.
 
     is_pseudonym: the file says that its patient's identity was removed, so the number identifies no one.
+    has_no_words: texts have the family name without spaces around it, or read in a wrong character set.
     """
 
     families: frozenset[str] = frozenset()
@@ -141,6 +143,7 @@ class Identity:
     key: str | None = None
     secret: bytes = b""
     is_pseudonym: bool = False
+    has_no_words: bool = False
 
     def mentions(self, text: str) -> list[Mention]:
         """Return the parts of a text that identify a person: this patient, or any by their form; none overlap."""
@@ -153,6 +156,10 @@ class Identity:
 
     def _names(self, text: str) -> Iterator[Mention]:
         if not self.families:
+            return
+        if self.has_no_words:
+            matches = re.finditer("|".join(map(re.escape, self.families)), text, re.IGNORECASE)
+            yield from (Mention(*match.span(), "own-name") for match in matches)
             return
         for word in re.finditer(r"[^\W\d_]+", text):
             read = spellings(word.group())
@@ -195,14 +202,20 @@ def patient_identity(
         Whether the identity was removed: neither name nor number is looked for, unless the name has two parts.
     """
     family = re.split(r"[\^,=]", name.strip())[0].strip()
-    is_name = len(family) >= LEAST_NAME and family.isalpha() and not is_dummy(family)
+    has_no_case = family.upper() == family.lower()
+    is_misread = not family.isprintable() or not (family.isascii() or family.isalpha())
+    has_no_words = is_misread or (has_no_case and not family.isascii())
+    least = LEAST_WITHOUT_CASE if has_no_case else LEAST_NAME
+    is_name = len(family) >= least and (family.isalpha() or has_no_words) and not is_dummy(family)
+    families = frozenset([family]) if has_no_words else spellings(family)
     has_number = len(number) >= LEAST_NUMBER and sum(map(str.isdigit, number)) >= LEAST_DIGITS
     return Identity(
-        spellings(family) if is_name and not (is_pseudonym and "^" not in name) else frozenset(),
+        families if is_name and not (is_pseudonym and "^" not in name) else frozenset(),
         number if has_number and not is_dummy(number) else "",
         key,
         secret,
         is_pseudonym,
+        has_no_words,
     )
 
 

@@ -48,7 +48,8 @@ export function ellipseText(shape, { spacing, unit, values, factor }) {
   const size = spacing ? `${fixed((area * spacing.rows * spacing.columns) / 100, 2)} cm²` : `${Math.round(area)} px²`;
   const found = values && valuesIn(shape, values, factor);
   if (!found) return size;
-  const digits = Math.abs(found.most - found.least) < 10 ? 2 : 1;
+  const span = Math.abs(found.most - found.least) || 1;
+  const digits = Math.max(span < 10 ? 2 : 1, 1 - Math.floor(Math.log10(span))); // doses are small
   return `${tr("mean {mean} ± {deviation}", { mean: fixed(found.mean, digits), deviation: fixed(found.deviation, digits) })}${unit && ` ${unit}`} · ${size}`;
 }
 

@@ -1,6 +1,7 @@
 """Files that would cost much are refused by what they declare, before anything is decoded."""
 
 import logging
+import struct
 import time
 import tracemalloc
 from io import StringIO
@@ -127,7 +128,7 @@ def test_chunks_of_a_png_are_limited() -> None:
 def test_items_of_dicom_sequences_are_limited(deflate: bool) -> None:
     (image,) = decode(hostile.dicom_of_items(1000, deflate))
     assert image.width == 16
-    assert "50020 items" in refused(hostile.dicom_of_items(60_000, deflate))
+    assert "50060 items" in refused(hostile.dicom_of_items(60_000, deflate))
 
 
 @pytest.fixture
@@ -160,7 +161,19 @@ def test_frames_have_elements_of_their_own() -> None:
     content = hostile.private_elements(11_000)
     (image, *_) = decode(hostile.dicom(content, **frames))
     assert image.frames == 40
-    assert "too many DICOM elements" in refused(hostile.dicom(content, **frames | {"NumberOfFrames": 3}))
+    assert "too many DICOM elements" in refused(hostile.dicom(content, **frames | {"NumberOfFrames": 1}))
+
+
+@pytest.mark.usefixtures("few_reads")
+def test_enhanced_frames_have_hundreds_of_elements() -> None:
+    """In sequences of undefined length, which are read at once."""
+    count, begin, end = 200, b"SQ\0\0\xff\xff\xff\xff", b"\xfe\xff\xdd\xe0\0\0\0\0"
+    content = hostile.private_elements(150)
+    items = b"\x18\x00\x14\x91" + begin + hostile.ITEM * 50 + end  # MR Timing and Related Parameters
+    group = hostile.ITEM[:4] + struct.pack("<I", len(items + content)) + items + content
+    sequence = b"\x00\x52\x30\x92" + begin + group * count + end
+    data = hostile.dicom(sequence, NumberOfFrames=count, Rows=1, Columns=1, PixelData=bytes(count))
+    assert next(decode(data)).frames == count
 
 
 @pytest.mark.usefixtures("few_reads")

@@ -298,6 +298,19 @@ def test_truncated_frames_are_refused_at_once(syntax):
 
 
 @pytest.mark.parametrize("syntax", FRAMES)
+def test_frames_may_lack_their_end_marker_alone(syntax):
+    dataset, coded = frame(syntax)
+    expected = decoded(dataset)
+    for kept in (coded[:-2], coded[:-1]):
+        dataset.PixelData = encapsulate([kept])
+        np.testing.assert_array_equal(decoded(dataset), expected)
+    for lost in (3, 4, 5, 8, 13):
+        dataset.PixelData = encapsulate([coded[:-lost]])
+        with pytest.raises(UnreadableImage, match=r"truncated|damaged"):
+            decoded(dataset)
+
+
+@pytest.mark.parametrize("syntax", FRAMES)
 def test_other_decoders_that_are_installed_change_nothing(syntax, monkeypatch):
     (dataset, _), decoder = frame(syntax), get_decoder(syntax)
     expected = decoded(dataset)

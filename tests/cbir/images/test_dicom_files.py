@@ -21,7 +21,16 @@ from pydicom.uid import (
 
 from cbir.errors import UnreadableImage
 from cbir.images import DicomHeader, Limits, decode
-from tests.cbir.images.synthetic_dicom import CT, STORED, compressed, dicom_set, displayed, refused, written
+from tests.cbir.images.synthetic_dicom import (
+    CT,
+    STORED,
+    compressed,
+    dicom_set,
+    displayed,
+    item,
+    refused,
+    written,
+)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +122,41 @@ def test_inconsistent_attributes_are_refused(attributes, reason):
     assert reason in refused(dicom_set(**attributes))
 
 
+@pytest.mark.parametrize("blank", [b"", b"  ", b"\0\0", b" \0"])
+def test_a_blank_number_of_frames_is_one(blank):
+    dataset = dicom_set(NumberOfFrames="9" * len(blank))
+    start = b"\x28\0\x08\0IS" + len(blank).to_bytes(2, "little")
+    data = written(dataset).replace(start + b"9" * len(blank), start + blank)
+    (image,) = decode(data)
+    assert image.frame is None
+    np.testing.assert_array_equal(image.pixels, displayed())
+
+
+@pytest.mark.parametrize("vr", [b"UN", b"ZZ"])
+@pytest.mark.parametrize("start", [b"\x10\0\x40\0CS", b"\x28\0\x10\0US", b"\x28\0\x50\x10DS"])
+def test_elements_of_unknown_vr_are_those_of_the_dictionary(start, vr):
+    data = written(dicom_set(PatientSex="F", WindowCenter="40", WindowWidth="400"))
+    (expected,) = decode(data)
+    place = data.index(start)
+    length = data[place + 6 : place + 8]
+    header = start[:4] + (b"UN\0\0" + length + b"\0\0" if vr == b"UN" else vr + length)
+    (image,) = decode(data[:place] + header + data[place + 8 :])
+    assert (image.dicom, image.windowing) == (expected.dicom, expected.windowing)
+    assert image.dicom.sex == "F"
+
+
+def test_long_sequences_of_unknown_vr():
+    count = 1000
+    dataset = dicom_set(np.zeros((count, 2, 2), np.int16), count)
+    dataset.PerFrameFunctionalGroupsSequence = [
+        item(FrameVOILUTSequence=[item(WindowCenter=number, WindowWidth=10)]) for number in range(count)
+    ]
+    data = written(dataset)
+    assert data.count(b"\0\x52\x30\x92SQ") == 1
+    images = decode(data.replace(b"\0\x52\x30\x92SQ", b"\0\x52\x30\x92UN"))
+    assert [image.windowing.center for image in images] == list(range(count))
+
+
 def test_missing_attributes():
     for keyword, reason in (
         ("Rows", "no Rows"),
@@ -133,6 +177,15 @@ def test_unsupported_transfer_syntaxes_are_named():
     assert "MPEG2 Main Profile / Main Level" in refused(dataset)
     data = written(dicom_set()).replace(b"1.2.840.10008.1.2.1\0", b"1.2.840.10008.7.7.7\0")
     assert "1.2.840.10008.7.7.7" in refused(data)
+
+
+def test_compressed_pixels_in_a_native_transfer_syntax_are_refused():
+    """They have more bytes than needed, and would be shown as pixels."""
+    dataset = dicom_set(np.zeros((2, 2), np.uint8), PixelData=encapsulate([bytes(range(64))]))
+    dataset.file_meta.TransferSyntaxUID = JPEGBaseline8Bit
+    dataset["PixelData"].VR = "OB"
+    data = written(dataset).replace(b"1.2.840.10008.1.2.4.50", b"1.2.840.10008.1.2.1\0\0\0")
+    assert "has compressed pixels in an uncompressed transfer syntax" in refused(data)
 
 
 def test_deflated_data_set_beyond_the_limit():

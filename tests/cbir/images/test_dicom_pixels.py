@@ -3,9 +3,12 @@
 import struct
 
 import cv2
+import imagecodecs
 import numpy as np
 import pytest
-from pydicom.uid import RLELossless
+from pydicom.encaps import itemize_fragment
+from pydicom.pixels import get_encoder
+from pydicom.uid import JPEG2000Lossless, JPEGBaseline8Bit, RLELossless
 
 from cbir.errors import UnreadableImage
 from cbir.images import decode
@@ -17,6 +20,7 @@ from tests.cbir.images.synthetic_dicom import (
     displayed,
     item,
     linear,
+    refused,
     written,
 )
 
@@ -46,6 +50,27 @@ def test_one_bit():
     np.testing.assert_array_equal(result, mask * 255)
 
 
+@pytest.mark.parametrize("shape", [(1, 3), (1, 5), (3, 7), (5, 5), (7, 11), (8, 8)])
+@pytest.mark.parametrize("count", [2, 5, 9])
+def test_frames_of_one_bit_follow_each_other_without_gaps(shape, count):
+    """PS3.5, 8.1.1: frames may begin inside of a byte."""
+    masks = RNG.integers(0, 2, (count, *shape), dtype=np.uint8)
+    packed = np.packbits(masks.reshape(-1), bitorder="little").tobytes()
+    packed += bytes(len(packed) % 2)
+    dataset = dicom_set(
+        masks,
+        count,
+        BitsAllocated=1,
+        BitsStored=1,
+        HighBit=0,
+        PixelData=packed,
+        WindowCenter=1,
+        WindowWidth=1,
+    )
+    found = [image.values.numbers for image in decode(written(dataset), keep_values=True)]
+    np.testing.assert_array_equal(found, masks)
+
+
 def test_colours():
     np.testing.assert_array_equal(displayed(COLOUR), COLOUR)
     planes = np.ascontiguousarray(COLOUR.transpose(2, 0, 1)).tobytes()
@@ -62,6 +87,16 @@ def test_luma_and_chroma_become_rgb():
     ybr = cv2.cvtColor(smooth, cv2.COLOR_RGB2YCrCb)[..., [0, 2, 1]]
     result = displayed(np.ascontiguousarray(ybr), PhotometricInterpretation="YBR_FULL")
     assert np.abs(result.astype(int) - smooth).max() <= 3
+
+
+def test_two_pixels_may_share_their_chroma():
+    """In each of several frames."""
+    pairs = RNG.integers(0, 256, (3, 4, 3, 4), dtype=np.uint8)  # two of luma, blue, red
+    full = np.stack([pairs[..., [0, 2, 3]], pairs[..., [1, 2, 3]]], axis=3).reshape(3, 4, 6, 3)
+    whole = decode(written(dicom_set(full, 3, PhotometricInterpretation="YBR_FULL")))
+    shared = dicom_set(full, 3, PhotometricInterpretation="YBR_FULL_422", PixelData=pairs.tobytes())
+    for image, expected in zip(decode(written(shared)), whole, strict=True):
+        np.testing.assert_array_equal(image.pixels, expected.pixels)
 
 
 @pytest.mark.parametrize(
@@ -146,3 +181,75 @@ def test_run_lengths_and_frames():
     dataset.compress(RLELossless, generate_instance_uid=False)
     for image, expected in zip(decode(written(dataset)), plain, strict=True):
         np.testing.assert_array_equal(image.pixels, expected)
+
+
+FRAMES = [np.full((16, 16), value, np.uint8) + np.arange(16, dtype=np.uint8) for value in (10, 90, 170)]
+CODED = {
+    RLELossless: [next(get_encoder(RLELossless).iter_encode(dicom_set(frame))) for frame in FRAMES],
+    JPEGBaseline8Bit: [imagecodecs.jpeg8_encode(frame, 98) for frame in FRAMES],
+    JPEG2000Lossless: [
+        imagecodecs.jpeg2k_encode(frame, codecformat="j2k", reversible=True) for frame in FRAMES
+    ],
+}
+CODED = {syntax: [coded + bytes(len(coded) % 2) for coded in frames] for syntax, frames in CODED.items()}
+
+
+def in_fragments(syntax, fragments, basic=(), extended=None, count=3):
+    """A file with frames in fragments. basic, extended: offsets, in fragments, of the offset tables."""
+    ends = np.cumsum([0] + [8 + len(fragment) for fragment in fragments])
+    dataset = dicom_set(np.stack(FRAMES[:count]), count, WindowCenter=128, WindowWidth=256)
+    dataset.file_meta.TransferSyntaxUID = syntax
+    table = np.array([ends[at] if at < 9 else at for at in basic], "<u4").tobytes()
+    dataset.PixelData = b"".join(map(itemize_fragment, [table, *fragments]))
+    dataset["PixelData"].VR, dataset["PixelData"].is_undefined_length = "OB", True
+    if extended is not None:
+        lengths = [len(coded) for coded in CODED[syntax]]
+        dataset.ExtendedOffsetTable = np.array(
+            [ends[at] if at < 9 else at for at in extended], "<u8"
+        ).tobytes()
+        dataset.ExtendedOffsetTableLengths = np.array(lengths[: len(extended)], "<u8").tobytes()
+    return dataset
+
+
+def first_values(dataset):
+    return [int(round(float(image.pixels[0, 0]), -1)) for image in decode(written(dataset))]
+
+
+@pytest.mark.parametrize("table", [
+    (), (0, 1, 2), (0, 0, 0), (0, 10**6, 10**7), (20, 90, 170), (0, 1), (0,), (1, 2, 0),
+])  # fmt: skip
+@pytest.mark.parametrize("syntax", CODED)
+def test_wrong_offset_tables_change_no_frame(syntax, table):
+    """As many fragments as frames; offsets above 8 are bytes."""
+    assert first_values(in_fragments(syntax, CODED[syntax], table)) == [10, 90, 170]
+    if table != (1, 2, 0):
+        assert first_values(in_fragments(syntax, CODED[syntax], (), table)) == [10, 90, 170]
+
+
+@pytest.mark.parametrize("syntax", CODED)
+def test_frames_of_several_fragments(syntax):
+    first, second, third = CODED[syntax]
+    split = [first[:40], first[40:], second, third]
+    for table in ((), (0, 2, 3), (0, 1, 2), (0, 0, 0), (0, 48, 10**6)):
+        assert first_values(in_fragments(syntax, split, table)) == [10, 90, 170]
+        assert first_values(in_fragments(syntax, split, (), table)) == [10, 90, 170]
+    few = in_fragments(syntax, CODED[syntax][:2])
+    assert "2 fragments of compressed pixels for 3 frames" in refused(few)
+
+
+@pytest.mark.parametrize("syntax", CODED)
+def test_the_extended_offset_table_leaves_fragments_out(syntax):
+    """Of an earlier state of a frame, which look like frames too."""
+    first, second, third = CODED[syntax]
+    stale = in_fragments(syntax, [first, third, second, third], (), (0, 2, 3))
+    assert first_values(stale) == [10, 90, 170]
+    del stale.ExtendedOffsetTableLengths
+    assert first_values(stale) == [10, 90, 170]
+
+
+@pytest.mark.parametrize("syntax", CODED)
+def test_frames_beyond_the_declared_ones_are_left_out(syntax):
+    for table in ((), (0, 1, 2)):
+        assert first_values(in_fragments(syntax, CODED[syntax], table, count=2)) == [10, 90]
+        assert first_values(in_fragments(syntax, CODED[syntax], table, count=1)) == [10]
+    assert first_values(in_fragments(syntax, [*CODED[syntax], b""])) == [10, 90, 170]

@@ -50,6 +50,21 @@ def test_frames_of_an_enhanced_file_have_places_of_their_own():
     assert first.orientation == second.orientation == (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 
 
+@pytest.mark.parametrize(("across", "down", "offsets", "last"), [
+    ([1, 0, 0], [0, 1, 0], [0, 2.5, 5], (10, 20, 35)), ([1, 0, 0], [0, -1, 0], [0, 2.5, 5], (10, 20, 25)),
+    ([0, 1, 0], [0, 0, -1], [0, -2.5, -5], (15, 20, 30)), ([1, 0, 0], [0, 1, 0], [30, 27.5, 25], (10, 20, 25)),
+    ([0.995, 0, 0], [0, 0.995, 0], [0, 2.5, 5], (10, 20, 35)), ([1, 0, 0], [0, 1, 0], [0, 2.5], None),
+])  # fmt: skip
+def test_planes_of_a_dose_have_places_of_their_own(across, down, offsets, last):
+    """Along the unit normal from the first one, or z coordinates: PS3.3, C.8.8.3.2."""
+    dataset = dicom_set(
+        np.zeros((3, 4, 4), np.uint16), frames=3, Modality="RTDOSE", ImagePositionPatient=[10, 20, 30],
+        ImageOrientationPatient=[*across, *down], GridFrameOffsetVector=offsets,
+    )  # fmt: skip
+    first, *_, third = (image.location.position for image in decode(written(dataset)))
+    assert (first, third) == ((10, 20, 30), last)
+
+
 @pytest.mark.parametrize("attributes", [
     {}, {"ImagePositionPatient": [1, 2]}, {"ImageOrientationPatient": [1, 0, 0, 1, 0, 0]},
     {"ImageOrientationPatient": [0] * 6}, {"AcquisitionTime": "noon"}, {"ImagePositionPatient": None},
@@ -80,6 +95,32 @@ def test_ages_are_years_and_high_ones_are_one(attributes, age):
 @pytest.mark.parametrize(("sex", "stored"), [("F", "F"), ("m", "M"), ("O", "O"), ("female", ""), ("", "")])
 def test_sex(sex, stored):
     assert header_of(PatientSex=sex).sex == stored
+
+
+def test_tomosynthesis_has_side_and_view():
+    """In shared functional groups, where mammograms have attributes of their own."""
+    view = [item(CodeValue="399368009", CodingSchemeDesignator="SCT", CodeMeaning="medio-lateral oblique")]
+    side = item(FrameAnatomySequence=[item(FrameLaterality="L")])
+    for groups in (side, item(FrameAnatomySequence=[item(FrameLaterality="L", ViewCodeSequence=view)])):
+        header = header_of(SharedFunctionalGroupsSequence=[groups], ViewCodeSequence=view)
+        assert (header.laterality, header.view_position) == ("L", "MLO")
+    side.ViewCodeSequence = view
+    header = header_of(PerFrameFunctionalGroupsSequence=[side])
+    assert (header.laterality, header.view_position) == ("L", "MLO")
+    header = header_of(SharedFunctionalGroupsSequence=[side], ImageLaterality="R", ViewPosition="CC")
+    assert (header.laterality, header.view_position) == ("R", "CC")
+
+
+@pytest.mark.parametrize(("code", "view"), [("R-10242", "CC"), ("R-10226", "MLO"), ("R-10206", ""), ("", "")])
+def test_views_that_are_codes_alone(code, view):
+    header = header_of(ViewCodeSequence=[item(CodeValue=code)])
+    assert (header.laterality, header.view_position) == ("", view)
+    assert (
+        header_of(
+            SharedFunctionalGroupsSequence=[item(FrameAnatomySequence=[item(FrameLaterality="U")])]
+        ).laterality
+        == ""
+    )
 
 
 @pytest.mark.parametrize(("description", "stored"), [
@@ -119,3 +160,31 @@ def test_titles_and_modalities_are_no_names(description):
         SeriesDescription=description, PatientName="Smith^John^^Mr", AccessionNumber="MR-12", PatientID="5-T1"
     )
     assert header.series_description == description
+
+
+def description_of(name, text, **attributes):
+    """Description of a file with these bytes as description and as the patient's name."""
+    data = written(dicom_set(PatientName="N" * len(name), SeriesDescription="D" * len(text), **attributes))
+    (image,) = decode(data.replace(b"N" * len(name), name).replace(b"D" * len(text), text))
+    return image.dicom.series_description
+
+
+JAPANESE = ["", "ISO 2022 IR 87"]
+
+
+@pytest.mark.parametrize(("name", "text", "encoding", "declared"), [
+    ("山田^太郎", "山田太郎 頭部", "iso2022_jp", JAPANESE), ("山田^太郎", "頭部 山田", "shift_jis", None),
+    ("ÖZ^X", "Kopf özx", "utf-8", None), ("陈^三", "头陈新", "gbk", "ISO_IR 100"), ("吴^三", "头吴新", "gbk", None),
+    ("Miller^X", "Mil\x85ler head", "latin-1", None), ("Miller^X", "Mil\xadler head", "utf-8", "ISO_IR 192"),
+])  # fmt: skip
+def test_names_are_found_in_any_character_set(name, text, encoding, declared):
+    attributes = {} if declared is None else {"SpecificCharacterSet": declared}
+    assert description_of(name.encode(encoding), text.encode(encoding), **attributes) == ""
+
+
+@pytest.mark.parametrize(("text", "encoding", "declared"), [
+    ("頭部", "iso2022_jp", JAPANESE), ("Schädel", "utf-8", None), ("Schädel", "latin-1", None),
+])  # fmt: skip
+def test_other_descriptions_are_decoded(text, encoding, declared):
+    attributes = {} if declared is None else {"SpecificCharacterSet": declared}
+    assert description_of("Özil^山".encode(encoding, "replace"), text.encode(encoding), **attributes) == text

@@ -283,6 +283,20 @@ def test_truncated_file_is_refused(kind, part):
         list(decode(data[: int(len(data) * part)], "scan.dat"))
 
 
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"optimize": True}])
+@pytest.mark.parametrize("picture", [COLOUR, GREY, np.where(np.eye(64) > 0, 200, 0).astype(np.uint8)])
+def test_a_jpeg_may_lack_its_end_marker_alone(picture, options):
+    data = saved(picture, "JPEG", **options)
+    whole = only(data).pixels
+    for kept in (data[:-2], data[:-1], data[:-2] + b"\0"):
+        (image,) = decode(kept, find_damage=True)
+        np.testing.assert_array_equal(image.pixels, whole)
+        assert not image.damaged
+    for length in range(data.index(b"\xff\xda"), len(data) - 3, 5):
+        with pytest.raises(UnreadableImage):
+            only(data[:length])
+
+
 def test_truncated_jpeg_with_intact_thumbnail_is_refused():
     exif = PIL.Image.Exif()
     exif[0x9286] = saved(GREY, "JPEG")  # a whole JPEG inside the comment

@@ -48,6 +48,17 @@ def test_units_that_the_header_does_not_name() -> None:
     assert values_of(**rescaled, RescaleType="HU")[0].unit == "HU"
 
 
+@pytest.mark.parametrize(("kind", "scaling"), [(np.uint16, 1.23456789e-7), (np.uint32, 1.25e-8)])
+def test_doses(kind: type, scaling: float) -> None:
+    """PS3.3, C.8.8.3: in grays, as small as they are."""
+    stored = (np.arange(64) * (1000 if kind == np.uint16 else 10**7)).astype(kind).reshape(8, 8)
+    scaled, image = values_of(stored, DoseGridScaling=f"{scaling:.9g}", DoseUnits="GY", Modality="RTDOSE")
+    doses = stored * scaling
+    np.testing.assert_allclose(modality(scaled), doses, rtol=1e-6, atol=doses.max() / 65535)
+    assert image.windowing is not None
+    assert image.windowing.greatest == pytest.approx(doses.max())
+
+
 def test_values_of_a_modality_table() -> None:
     table = Dataset()
     table.LUTDescriptor = [4, 0, 16]

@@ -112,6 +112,37 @@ def test_damaged_attributes_are_left_out() -> None:
     assert {sign.part for sign in check_tags(damaged, read_identity(damaged))} == {"PatientName"}
 
 
+def written_signs(name: bytes, text: bytes, **attributes: object) -> set[tuple[str, str]]:
+    """Signs in a file with these bytes as name, as description and in a private attribute."""
+    dataset, file = Dataset(), io.BytesIO()
+    dataset.PatientName, dataset.SeriesDescription = "N" * len(name), "D" * len(text)
+    dataset.private_block(0x0029, "MAKER", create=True).add_new(0x11, "UN", text)
+    for keyword, value in attributes.items():
+        setattr(dataset, keyword, value)
+    pydicom.dcmwrite(file, dataset, implicit_vr=False, little_endian=True)
+    data = file.getvalue().replace(b"N" * len(name), name).replace(b"D" * len(text), text)
+    read = pydicom.dcmread(io.BytesIO(data), force=True)
+    return {(sign.part, sign.why) for sign in check_tags(read, read_identity(read))}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "encoding", "declared"),
+    [
+        ("MÜLLER^X", "Kopf Müller", "utf-8", None),
+        ("MÜLLER^X", "Kopf Müller", "utf-8", "ISO_IR 192"),
+        ("山田^太郎", "頭部 山田", "iso2022_jp", ["", "ISO 2022 IR 87"]),
+        ("武者小路^実", "頭部 武者小路", "iso2022_jp", None),
+        ("武者小路^実", "頭部 武者小路", "shift_jis", None),
+        ("ИВАНОВ^X", "head ИВАНОВ", "koi8-r", None),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_names_in_any_character_set(name: str, text: str, encoding: str, declared: object) -> None:
+    attributes = {} if declared is None else {"SpecificCharacterSet": declared}
+    signs = written_signs(name.encode(encoding), text.encode(encoding) + b" ", **attributes)
+    assert signs >= {("SeriesDescription", "own-name"), ("(0029,1011)", "own-name")}
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
