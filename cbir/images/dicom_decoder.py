@@ -92,6 +92,8 @@ def _grey(
 ) -> tuple[Pixels, Windowing]:
     distinct, low = _distinct_values(stored)
     values = modality_values(distinct, header)
+    if low is not None:
+        values[_is_absent(stored, low, values.size)] = values[0]  # that of a pixel
     minimum, maximum = float(values.min()), float(values.max())
     if (mapped := voi_pixels(values, header, window)) is not None:
         grey, applied = mapped
@@ -189,6 +191,14 @@ def _distinct_values(stored: Stored) -> tuple[NDArray[np.generic], int | None]:
     if high - low >= MAX_DISTINCT:
         return stored, None
     return np.arange(low, high + 1), low
+
+
+def _is_absent(stored: Stored, low: int, count: int) -> NDArray[np.bool_]:
+    """Mask those of `count` successive values from `low` on that no pixel has."""
+    absent = np.ones(count, np.bool_)
+    for rows in row_blocks(*stored.shape):
+        absent[stored[rows].astype(np.intp) - low] = False
+    return absent
 
 
 def _not_padding(stored: Stored, padding: tuple[float, float] | None) -> NDArray[np.bool_]:

@@ -42,19 +42,21 @@ class LookupTable:
         return self.entries[np.clip(indices, 0, len(self.entries) - 1).astype(np.intp)]
 
     def map_grey(
-        self, values: NDArray[np.generic], extremes: tuple[float, float] = (-inf, inf)
+        self, values: NDArray[np.generic], extremes: tuple[float, float] = (-inf, inf), step: float = 0
     ) -> NDArray[np.float64]:
-        """Map values as a call does; raise UnusableTable if entries of these are missing, or all would look alike.
+        """Map values as a call does; raise UnusableTable if entries of these are missing, or all are alike.
 
-        extremes: lowest and highest value that there can be, in this frame or another.
+        extremes: lowest and highest value that there can be, in this frame or another. step: alike are entries that
+        differ by less, or not at all.
         """
         entries = self.entries
         if self.first > extremes[1] or self.first + self.count - 1 < extremes[0]:
             raise UnusableTable("no entry for any value")
         if len(entries) < self.count and float(values.max()) - self.first > len(entries) - 0.5:
             raise UnusableTable("too few entries")
-        if len(entries) > 1 and entries.max() - entries.min() < self.top / 255:
-            raise UnusableTable("entries that look alike")
+        spread = entries.max() - entries.min()
+        if len(entries) > 1 and (spread == 0 or spread < step):
+            raise UnusableTable("entries that are alike")
         return self(values)
 
 
@@ -236,7 +238,8 @@ def voi_pixels(
         for table in header.tables(item, "VOILUTSequence", VOI_LUT):
             try:
                 entries = lookup_table(table, header.little, signed)
-                return apply_window(entries.map_grey(values, extremes), 0, entries.top), None
+                shown = entries.map_grey(values, extremes, entries.top / 255)
+                return apply_window(shown, 0, entries.top), None
             except UnusableTable:
                 header.note(VOI_LUT)
         for window in _windows(item, header):
