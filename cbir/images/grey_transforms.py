@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydicom import uid
 from pydicom.dataset import Dataset
 from pydicom.multival import MultiValue
 
@@ -127,6 +128,13 @@ MODALITY_LUT, RESCALING, VOI_LUT = "modality LUT", "rescaling", "VOI LUT"
 
 WINDOW, VOI_FUNCTION = "window", "VOI LUT function"
 
+# Their modality LUTs give intensities of X-rays, and are not for display (PS3.3, C.8.7.1.1.2; PS3.4, N.2.1).
+BY_INTENSITY = (
+    uid.XRayAngiographicImageStorage,
+    uid.XRayRadiofluoroscopicImageStorage,
+    "1.2.840.10008.5.1.4.1.1.12.3",  # of two planes, retired
+)
+
 FUNCTIONS = ("LINEAR", "LINEAR_EXACT", "SIGMOID")
 
 
@@ -163,6 +171,11 @@ class FrameHeader:
         if attribute not in self.unusable:
             self.unusable.append(attribute)
 
+    def modality_tables(self, item: Dataset) -> Iterator[Dataset]:
+        """Yield the modality LUTs of an item that are for display."""
+        if str(self.dataset.get("SOPClassUID") or "") not in BY_INTENSITY:
+            yield from self.tables(item, "ModalityLUTSequence", MODALITY_LUT)
+
     def tables(self, item: Dataset, keyword: str, note: str) -> Iterator[Dataset]:
         """Yield the items of a sequence of tables; a damaged sequence has none."""
         try:
@@ -188,7 +201,7 @@ def modality_values(stored: NDArray[np.generic], header: FrameHeader) -> Values:
     A slope of 0, which would hide all, is taken for 1. Values that are not finite stay as they are.
     """
     for item in header.items("PixelValueTransformationSequence"):
-        for table in header.tables(item, "ModalityLUTSequence", MODALITY_LUT):
+        for table in header.modality_tables(item):
             try:
                 return lookup_table(table, header.little, header.signed).map_grey(
                     stored, header.pixel_format.extremes
@@ -255,7 +268,7 @@ def voi_pixels(
 def _modality_extremes(header: FrameHeader) -> Window:
     """Return the lowest and the highest value of the modality that there can be."""
     items = header.items("PixelValueTransformationSequence")
-    if header.pixel_format.floats or any("ModalityLUTSequence" in item for item in items):
+    if header.pixel_format.floats or any(True for item in items for _ in header.modality_tables(item)):
         return -inf, inf
     ends = modality_values(np.array(header.pixel_format.extremes), header)
     return float(ends.min()), float(ends.max())

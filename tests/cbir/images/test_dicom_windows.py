@@ -142,6 +142,24 @@ def test_entries_of_no_pixel_do_not_count():
     assert image.windowing == (150.5, 101, 100, 200)
 
 
+X_RAYS = {"angiography": "12.1", "fluoroscopy": "12.2", "two planes": "12.3"}
+
+
+@pytest.mark.parametrize("name", X_RAYS)
+def test_the_modality_table_of_angiography_is_not_for_display(name):
+    """It leads to intensities of X-rays (PS3.3, C.8.7.1.1.2)."""
+    stored = RNG.integers(0, 256, (9, 9), dtype=np.uint8)
+    table = lut(np.square(np.arange(256)), 0)
+    kind = {"SOPClassUID": f"1.2.840.10008.5.1.4.1.1.{X_RAYS[name]}", "PixelIntensityRelationship": "LOG"}
+    for window in ({}, {"WindowCenter": 128, "WindowWidth": 256}, {"WindowCenter": 60000, "WindowWidth": 9}):
+        plain = displayed(stored, **kind, **window)
+        np.testing.assert_array_equal(displayed(stored, ModalityLUTSequence=[table], **kind, **window), plain)
+    rescaled = displayed(
+        stored, **kind, RescaleSlope=2, RescaleIntercept=9, WindowCenter=265, WindowWidth=512
+    )
+    np.testing.assert_allclose(rescaled, stored, atol=1)
+
+
 @pytest.mark.parametrize("bits", [8, 10, 12, 16])
 @pytest.mark.parametrize("first", [-1000, 0, 50])
 def test_voi_table_precedes_window(bits, first):
