@@ -216,7 +216,7 @@ def modality_values(stored: NDArray[np.generic], header: FrameHeader) -> Values:
             header.note(RESCALING)
         with np.errstate(over="ignore", invalid="ignore"):
             values = stored.astype(np.float64) * (slope or 1.0) + (intercept or 0.0)
-        if np.isfinite(values).all():
+        if (np.isfinite(values) | ~np.isfinite(stored)).all():
             return values
         header.note(RESCALING)
     return stored.astype(np.float64)
