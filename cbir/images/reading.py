@@ -220,9 +220,8 @@ def _images(
         yield from nifti.decode_nifti(data, name, limits, window, keep_values)
     elif kind == "tiff":
         for page in tiff.decode_tiff(data, limits):
-            pixels = to_pixels(page.samples)
+            pixels = to_pixels(page.samples, page.inverted)
             values = deep_values(page.samples, page.inverted) if keep_values else None
-            pixels = 255 - pixels if page.inverted else pixels
             yield Image(pixels, name, kind, page.number, frames=page.pages, values=values)
     else:
         samples = SINGLE_FRAME[kind](data, limits)
