@@ -121,7 +121,10 @@ def _check_page(page: Any, data: bytes, limits: Limits) -> None:
         )
     if page.photometric == PHOTOMETRIC.YCBCR and page.compression != JPEG:
         raise UnreadableImage("has a TIFF page of YCbCr without JPEG, which is not read; export it as RGB")
-    if page.dtype is None or page.dtype.kind not in "buif" or not isinstance(bits, int):
+    triples = (
+        bits == 24 and page.dtype is not None and page.dtype.kind in "iu"
+    )  # tifffile takes them for packed
+    if page.dtype is None or page.dtype.kind not in "buif" or not isinstance(bits, int) or triples:
         raise UnreadableImage(
             f"has a TIFF page with samples of {bits} bits, which are not read; export it with 16"
         )

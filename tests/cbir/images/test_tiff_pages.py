@@ -162,6 +162,14 @@ def test_packed_grey(bits, order):
     np.testing.assert_array_equal(result, np.rint(values * (255 / (2**bits - 1))))
 
 
+@pytest.mark.parametrize("order", "<>")
+def test_whole_numbers_of_three_bytes_are_refused(order):
+    """They are in the order of bytes of the file, and would be read as bits of the other."""
+    rows = [bytes(RNG.integers(0, 256, 63, dtype=np.uint8)) for _ in range(9)]
+    with pytest.raises(UnreadableImage, match="samples of 24 bits, which are not read; export it with 16"):
+        only(raw_tiff(rows, 24, order, width=21))
+
+
 @pytest.mark.parametrize("photometric", ["minisblack", "miniswhite"])
 def test_bilevel_pages_that_pillow_does_not_open(photometric):
     data = tiff(GREY > 99, photometric=photometric, byteorder=">", bigtiff=True)
