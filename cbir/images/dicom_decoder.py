@@ -224,7 +224,7 @@ def _without_gaps(stored: Stored, padding: tuple[float, float] | None, pixel_for
     least, greatest = stored[visible].min(), stored[visible].max()
     darkest = greatest if pixel_format.photometric == "MONOCHROME1" else least
     filled = np.where(visible, stored, darkest)
-    filled[np.isposinf(stored)], filled[np.isneginf(stored)] = greatest, least
+    filled[stored == inf], filled[stored == -inf] = greatest, least
     return filled
 
 

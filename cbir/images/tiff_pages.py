@@ -79,7 +79,8 @@ def _with_alpha(colours: Samples, alpha: Samples) -> Samples:
 
 def _blackened(ink: Samples, alpha: Samples) -> Samples:
     """Return ink that was multiplied with alpha, where none is white, with the ink of a black ground added."""
-    most = 1 if ink.dtype.kind == "f" else np.iinfo(ink.dtype).max
+    kind: Any = ink.dtype
+    most = 1 if kind.kind == "f" else np.iinfo(kind).max
     blackened: Samples = np.minimum(ink, alpha) + (most - alpha)
     return blackened
 
