@@ -95,8 +95,8 @@ def _grey(
     filled = _without_gaps(stored, padding, pixel_format)
     distinct, low = _distinct_values(filled)
     values = modality_values(distinct, header)
-    if low is not None:
-        values[_is_absent(stored, low, values.size)] = values[0]  # that of a pixel
+    if low is not None and not _is_monotonic(values):  # else the extremes are at the ends, which pixels have
+        values[_is_absent(stored, low, values.size)] = values[0]
     minimum, maximum = float(values.min()), float(values.max())
     if (mapped := voi_pixels(values, header, window)) is not None:
         grey, applied = mapped
@@ -194,6 +194,11 @@ def _distinct_values(stored: Stored) -> tuple[NDArray[np.generic], int | None]:
     if high - low >= MAX_DISTINCT:
         return stored, None
     return np.arange(low, high + 1), low
+
+
+def _is_monotonic(values: Values) -> bool:
+    steps = np.diff(values)
+    return bool((steps >= 0).all() or (steps <= 0).all())
 
 
 def _is_absent(stored: Stored, low: int, count: int) -> NDArray[np.bool_]:
