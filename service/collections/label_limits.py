@@ -36,7 +36,7 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
         if (
             value is not None and value != value.strip()
         ):  # filters could not name it, and classes would look alike
-            raise InvalidInput(f"labels: the value of {key} begins or ends with a space; leave the space out")
+            raise InvalidInput(f"labels: the value of {key} begins or ends with white space; leave it out")
 
 
 def check_own_filter(labels: Mapping[str, str | None]) -> None:

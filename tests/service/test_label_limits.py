@@ -67,11 +67,11 @@ def test_values_with_spaces_around_them_are_refused(
 ) -> None:
     """No filter could name them, and "benign" would be two classes."""
     for value in (" benign", "benign\t", "\u00a0benign", " "):
-        assert "the value of kind begins or ends with a space" in problem(
+        assert "the value of kind begins or ends with white space" in problem(
             patch(client, ids[0], {"kind": value}), 422
         )
     new = {"image": pictures[-1].open("rb"), "labels": '{"kind": "benign "}'}
-    assert "begins or ends with a space" in problem(client.post("/v1/images", data=new), 422)
+    assert "begins or ends with white space" in problem(client.post("/v1/images", data=new), 422)
     assert patch(client, ids[0], {"kind": "rather benign"}).status_code == 200
 
 
