@@ -238,9 +238,11 @@ def _describe_each(
 
 def _describe_source(sent: SentSource, task: FileTask, compute: Callable[[Image], Any]) -> DescribedFile:
     describe, source = task.describe, sent.source
-    if isinstance(source, Path) and not sent.contents and not sent.stamp and not source.is_file():
-        return NO_FILE
     try:
+        if isinstance(source, Path) and not sent.contents and not sent.stamp and not source.is_file():
+            if source.is_dir():
+                os.listdir(source)  # fails, or it would not be among the files
+            return NO_FILE
         if (stamp := _stamp(sent)) is None:
             return NOT_HERE
         if isinstance(source, StoredObject) and sent.contents is None:  # the limit is for decoding

@@ -26,7 +26,7 @@ from cbir.store.base import profile as profiles
 from cbir.store.collection_address import address_or_folder
 from cbir.store.writing.default_profile import profile_of_new
 from cbir.system.device import Device, resolve_device
-from cbir.system.files import is_inside
+from cbir.system.files import is_inside, may_exist
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def check_manifest(manifest: Manifest, sources: Sequence[Path], within: Sequence
     """
     if not len(manifest):
         raise InvalidInput(f"{manifest.path} has no row below its first line; write one for each image")
-    if any(is_inside(path, sources) and path.exists() for path, _ in manifest.rows()):
+    if any(is_inside(path, sources) and may_exist(path) for path, _ in manifest.rows()):
         return  # nearly always the first row
     images = find_images(sources, within)
     while paths := list(islice(images, LOOKUP)):  # links may lead out of the sources
@@ -228,7 +228,7 @@ def read_manifest(request: IndexRequest) -> Manifest | None:
 
 def source_exists(source: str) -> bool:
     """Return whether the file or object that images come from is still there."""
-    return find_object(source) is not None if is_object_url(source) else Path(source).exists()
+    return find_object(source) is not None if is_object_url(source) else may_exist(Path(source))
 
 
 def check_series_sources(request: IndexRequest) -> None:

@@ -14,6 +14,7 @@ from cbir.ingest.description import DescribedFile, DescribeTask
 from cbir.ingest.object_store import StoredObject, find_object, is_object_url
 from cbir.store import Collection
 from cbir.store.upkeep.carry_over import CarryOver, SourceImage
+from cbir.system.files import may_exist
 from indexer.describe_files import FileTask
 from indexer.file_pools import describe_all
 from indexer.index_run import BATCH_IMAGES, BATCH_SECONDS, EXAMPLES
@@ -233,7 +234,7 @@ def _present(source: str) -> Path | StoredObject | None:
     """Return the file or object that images come from, None if it is gone."""
     if is_object_url(source):
         return find_object(source)
-    return Path(source) if Path(source).is_file() else None
+    return Path(source) if may_exist(Path(source)) else None
 
 
 def _vectors_by_hash(file: DescribedFile) -> dict[str, Any]:

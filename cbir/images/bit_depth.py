@@ -44,8 +44,11 @@ def from_array(array: ArrayLike, source: str = "array") -> Image:
         ) from error
 
 
-def to_pixels(samples: Samples) -> Pixels:
-    """Convert grey, RGB or RGBA samples to pixels as Image holds them, by the rules of `from_array`."""
+def to_pixels(samples: Samples, inverted: bool = False) -> Pixels:
+    """Convert grey, RGB or RGBA samples to pixels as Image holds them, by the rules of `from_array`.
+
+    inverted: colours, but not alpha, are those of a negative.
+    """
     if samples.ndim == 3 and samples.shape[2] == 1:
         samples = samples[:, :, 0]
     if samples.ndim != 2 and not (samples.ndim == 3 and samples.shape[2] in (3, 4)):
@@ -54,9 +57,10 @@ def to_pixels(samples: Samples) -> Pixels:
         )
     if samples.size == 0:
         raise UnreadableImage(f"has no pixels, its shape is {samples.shape}; give at least one")
-    if samples.ndim == 2 or samples.shape[2] == 3:
-        return drop_equal_channels(to_bytes(samples))
-    return drop_equal_channels(_onto_black(to_bytes(samples[:, :, :3]), _alpha(samples[:, :, 3])))
+    has_alpha = samples.ndim == 3 and samples.shape[2] == 4
+    colours = to_bytes(samples[:, :, :3] if has_alpha else samples)
+    colours = 255 - colours if inverted else colours
+    return drop_equal_channels(_onto_black(colours, _alpha(samples[:, :, 3])) if has_alpha else colours)
 
 
 def to_bytes(samples: Samples) -> Pixels:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cbir.errors import UnreadableImage
 from cbir.images.image import Limits
 from cbir.images.nifti import decode_nifti_volume, is_nifti
-from cbir.images.reading import is_out_of_memory, recognise_format, suppress_decoder_logs
+from cbir.images.reading import is_out_of_memory, name_failure, recognise_format, suppress_decoder_logs
 from cbir.images.slice_order import (
     PlacedSlice,
     SlicePlace,
@@ -231,7 +231,7 @@ def find_series(paths: Iterable[Path], limits: Limits, read_bytes: ReadBytes) ->
         except UnreadableImage as error:
             found.refused.append((path, str(error)))
         except OSError as error:
-            found.refused.append((path, f"cannot be read: {error.strerror or error}"))
+            found.refused.append((path, name_failure(error)))
     for members in slices.values():
         stacks, left_out = stack_slices(members)
         found.series.extend(

@@ -48,6 +48,8 @@ GAPS = 16  # other values are apart from scattered padding by this part of the r
 
 NEAR = 256  # its mean is as near to the padding value as this part
 
+FLOAT_PADDINGS = ("Float", "DoubleFloat")  # first words of their keywords
+
 MAX_DISTINCT = 65536  # distinct values that are mapped by a table; above, each pixel is computed
 
 
@@ -58,9 +60,10 @@ def display_pixels(
 
     Grey values pass the modality LUT or rescaling (PS3.3, C.11.1), then the first VOI LUT or the first window that
     can be used, LINEAR, LINEAR_EXACT or SIGMOID (C.11.2), or, without one, the window from the 1st to the 99th
-    percentile of the frame, without pixel padding (C.7.5.1.1.2). MONOCHROME1 is inverted after that. Functional
-    groups of enhanced objects, per frame or shared (C.7.6.16.2.9 and .10), take precedence. Palettes are applied,
-    colours of more than 8 bits divided by their maximum, overlays left out.
+    percentile of the frame, without pixel padding (C.7.5.1.1.2). MONOCHROME1 is inverted after that. Floats that are
+    padding or NaN are as dark as the darkest of the others, and do not count for their range. Functional groups of
+    enhanced objects, per frame or shared (C.7.6.16.2.9 and .10), take precedence. Palettes are applied, colours of
+    more than 8 bits divided by their maximum, overlays left out.
 
     Parameters
     ----------
@@ -83,14 +86,12 @@ def display_pixels(
     Raises
     ------
     UnreadableImage
-        If values are not finite, or there is no palette for the indices of one.
+        If no value is finite, or there is no palette for the indices of one.
     """
     if stored.ndim == 3:
         return drop_equal_channels(_to_bytes(stored, 2.0**pixel_format.stored - 1)), None
     if pixel_format.photometric == "PALETTE COLOR":
         return drop_equal_channels(_apply_palette(stored, header)), None
-    if stored.dtype.kind == "f" and not np.isfinite(stored).all():
-        raise UnreadableImage("has pixel values that are not finite; replace NaN and infinity")
     grey, windowing = _grey(stored, header, pixel_format, window)
     return (255 - grey if pixel_format.photometric == "MONOCHROME1" else grey), windowing
 
@@ -98,16 +99,18 @@ def display_pixels(
 def _grey(
     stored: Stored, header: FrameHeader, pixel_format: PixelFormat, window: Window | None
 ) -> tuple[Pixels, Windowing]:
-    distinct, low = _distinct_values(stored)
+    padding = _padding_range(stored, header.dataset, pixel_format)
+    filled = _without_gaps(stored, padding, pixel_format)
+    distinct, low = _distinct_values(filled)
     values = modality_values(distinct, header)
+    if low is not None and not _is_monotonic(values):  # else the extremes are at the ends, which pixels have
+        values[_is_absent(stored, low, values.size)] = values[0]
     minimum, maximum = float(values.min()), float(values.max())
     if (mapped := voi_pixels(values, header, window)) is not None:
         grey, applied = mapped
         center, width = applied or _linear_window(minimum, maximum)
     else:
-        darkest, brightest = _percentiles(
-            values, stored, low, _padding_range(stored, header.dataset, pixel_format)
-        )
+        darkest, brightest = _percentiles(values, stored, low, padding)
         center, width = _linear_window(darkest, brightest)
         grey = apply_window(values, darkest, brightest)
     pixels = _look_up(grey, stored, low)
@@ -122,7 +125,7 @@ def frame_values(
     Parameters
     ----------
     stored : (rows, columns) array
-        Finite stored values.
+        Stored values, one of them finite.
     header : FrameHeader
         Header of the frame.
     windowing : Windowing
@@ -130,9 +133,11 @@ def frame_values(
     window : (float, float), optional
         Center and width that were asked for.
     """
+    pixel_format = header.pixel_format
+    stored = _without_gaps(stored, _padding_range(stored, header.dataset, pixel_format), pixel_format)
     distinct, low = _distinct_values(stored)
     values = modality_values(distinct, header)
-    inverted = header.pixel_format.photometric == "MONOCHROME1"
+    inverted = pixel_format.photometric == "MONOCHROME1"
     line = None if low is None else line_through(values)
     kind = None if low is None else smallest_type(low, low + len(values) - 1)
     if line and kind and low is not None:
@@ -165,11 +170,11 @@ def _percentiles(
 ) -> Window:
     """Return the percentiles of the visible pixels, of all values if no pixel is visible."""
     if low is None:
-        visible = _not_padding(stored, padding)
+        visible = _is_visible(stored, padding)
         return percentiles(values[visible] if visible.any() else values)
     counts = np.zeros(values.size, np.int64)
     for rows in row_blocks(*stored.shape):
-        visible = _not_padding(stored[rows], padding)
+        visible = _is_visible(stored[rows], padding)
         counts += np.bincount(stored[rows][visible].astype(np.intp) - low, minlength=values.size)
     return weighted_percentiles(values, counts) if counts.any() else percentiles(values)
 
@@ -199,27 +204,57 @@ def _distinct_values(stored: Stored) -> tuple[NDArray[np.generic], int | None]:
     return np.arange(low, high + 1), low
 
 
-def _not_padding(stored: Stored, padding: tuple[float, float] | None) -> NDArray[np.bool_]:
-    """Mask the stored values outside of the range of pixel padding."""
+def _is_monotonic(values: Values) -> bool:
+    steps = np.diff(values)
+    return bool((steps >= 0).all() or (steps <= 0).all())
+
+
+def _is_absent(stored: Stored, low: int, count: int) -> NDArray[np.bool_]:
+    """Mask those of `count` successive values from `low` on that no pixel has."""
+    absent = np.ones(count, np.bool_)
+    for rows in row_blocks(*stored.shape):
+        absent[stored[rows].astype(np.intp) - low] = False
+    return absent
+
+
+def _is_visible(stored: Stored, padding: tuple[float, float] | None) -> NDArray[np.bool_]:
+    """Mask the finite stored values outside of the range of pixel padding."""
     if padding is None:
-        return np.ones(stored.shape, np.bool_)
+        return np.isfinite(stored)
     numbers = stored.astype(np.float64)
-    return (numbers < padding[0]) | (numbers > padding[1])
+    return np.isfinite(numbers) & ((numbers < padding[0]) | (numbers > padding[1]))
+
+
+def _without_gaps(stored: Stored, padding: tuple[float, float] | None, pixel_format: PixelFormat) -> Stored:
+    """Return floats with padding and NaN as the darkest of the others, infinity as their extremes; integers as is."""
+    if not pixel_format.floats:
+        return stored
+    visible = _is_visible(stored, padding)
+    if not visible.any():
+        visible = np.isfinite(stored)
+    if not visible.any():
+        raise UnreadableImage("has no pixel value that is finite; export it again")
+    least, greatest = stored[visible].min(), stored[visible].max()
+    darkest = greatest if pixel_format.photometric == "MONOCHROME1" else least
+    filled = np.where(visible, stored, darkest)
+    filled[stored == inf], filled[stored == -inf] = greatest, least
+    return filled
 
 
 def _padding_range(stored: Stored, dataset: Dataset, pixel_format: PixelFormat) -> tuple[float, float] | None:
     """Return the lowest and the highest stored value of pixel padding; None without padding.
 
-    The attributes may have the other sign than the pixels: they are words like these. Lossy compression scatters
-    padding evenly on both sides. In a lossy file, values around it belong to it if their mean is close to it and a
-    gap separates them from all others.
+    Attributes of integers may have the other sign than the pixels: they are words like these. Lossy compression
+    scatters padding evenly on both sides. In a lossy file, values around it belong to it if their mean is close to it
+    and a gap separates them from all others.
     """
-    padding = first_number(dataset, "PixelPaddingValue")
+    kind = next((kind for kind in FLOAT_PADDINGS if f"{kind}PixelPaddingValue" in dataset), "")
+    padding = first_number(dataset, f"{kind}PixelPaddingValue")
     if padding is None:
         return None
-    limit = first_number(dataset, "PixelPaddingRangeLimit")
+    limit = first_number(dataset, f"{kind}PixelPaddingRangeLimit")
     low, high = sorted(map(pixel_format.stored_number, (padding, padding if limit is None else limit)))
-    if str(dataset.get("LossyImageCompression")) != "01":
+    if pixel_format.floats or str(dataset.get("LossyImageCompression")) != "01":
         return low, high
     distinct, counts = np.unique(stored, return_counts=True)
     values = distinct.astype(np.float64)

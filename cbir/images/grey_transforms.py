@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydicom import uid
 from pydicom.dataset import Dataset
 from pydicom.multival import MultiValue
 
@@ -42,19 +43,21 @@ class LookupTable:
         return self.entries[np.clip(indices, 0, len(self.entries) - 1).astype(np.intp)]
 
     def map_grey(
-        self, values: NDArray[np.generic], extremes: tuple[float, float] = (-inf, inf)
+        self, values: NDArray[np.generic], extremes: tuple[float, float] = (-inf, inf), step: float = 0
     ) -> NDArray[np.float64]:
-        """Map values as a call does; raise UnusableTable if entries of these are missing, or all would look alike.
+        """Map values as a call does; raise UnusableTable if entries of these are missing, or all are alike.
 
-        extremes: lowest and highest value that there can be, in this frame or another.
+        extremes: lowest and highest value that there can be, in this frame or another. step: alike are entries that
+        differ by less, or not at all.
         """
         entries = self.entries
         if self.first > extremes[1] or self.first + self.count - 1 < extremes[0]:
             raise UnusableTable("no entry for any value")
         if len(entries) < self.count and float(values.max()) - self.first > len(entries) - 0.5:
             raise UnusableTable("too few entries")
-        if len(entries) > 1 and entries.max() - entries.min() < self.top / 255:
-            raise UnusableTable("entries that look alike")
+        spread = entries.max() - entries.min()
+        if len(entries) > 1 and (spread == 0 or spread < step):
+            raise UnusableTable("entries that are alike")
         return self(values)
 
 
@@ -125,6 +128,13 @@ MODALITY_LUT, RESCALING, VOI_LUT = "modality LUT", "rescaling", "VOI LUT"
 
 WINDOW, VOI_FUNCTION = "window", "VOI LUT function"
 
+# Their modality LUTs give intensities of X-rays, and are not for display (PS3.3, C.8.7.1.1.2; PS3.4, N.2.1).
+BY_INTENSITY = (
+    uid.XRayAngiographicImageStorage,
+    uid.XRayRadiofluoroscopicImageStorage,
+    "1.2.840.10008.5.1.4.1.1.12.3",  # of two planes, retired
+)
+
 FUNCTIONS = ("LINEAR", "LINEAR_EXACT", "SIGMOID")
 
 
@@ -161,6 +171,11 @@ class FrameHeader:
         if attribute not in self.unusable:
             self.unusable.append(attribute)
 
+    def modality_tables(self, item: Dataset) -> Iterator[Dataset]:
+        """Yield the modality LUTs of an item that are for display."""
+        if str(self.dataset.get("SOPClassUID") or "") not in BY_INTENSITY:
+            yield from self.tables(item, "ModalityLUTSequence", MODALITY_LUT)
+
     def tables(self, item: Dataset, keyword: str, note: str) -> Iterator[Dataset]:
         """Yield the items of a sequence of tables; a damaged sequence has none."""
         try:
@@ -186,7 +201,7 @@ def modality_values(stored: NDArray[np.generic], header: FrameHeader) -> Values:
     A slope of 0, which would hide all, is taken for 1. Values that are not finite stay as they are.
     """
     for item in header.items("PixelValueTransformationSequence"):
-        for table in header.tables(item, "ModalityLUTSequence", MODALITY_LUT):
+        for table in header.modality_tables(item):
             try:
                 return lookup_table(table, header.little, header.signed).map_grey(
                     stored, header.pixel_format.extremes
@@ -201,7 +216,7 @@ def modality_values(stored: NDArray[np.generic], header: FrameHeader) -> Values:
             header.note(RESCALING)
         with np.errstate(over="ignore", invalid="ignore"):
             values = stored.astype(np.float64) * (slope or 1.0) + (intercept or 0.0)
-        if np.isfinite(values).all():
+        if (np.isfinite(values) | ~np.isfinite(stored)).all():
             return values
         header.note(RESCALING)
     scaling = first_number(header.dataset, "DoseGridScaling")  # C.8.8.3
@@ -237,7 +252,8 @@ def voi_pixels(
         for table in header.tables(item, "VOILUTSequence", VOI_LUT):
             try:
                 entries = lookup_table(table, header.little, signed)
-                return apply_window(entries.map_grey(values, extremes), 0, entries.top), None
+                shown = entries.map_grey(values, extremes, entries.top / 255)
+                return apply_window(shown, 0, entries.top), None
             except UnusableTable:
                 header.note(VOI_LUT)
         for window in _windows(item, header):
@@ -253,7 +269,7 @@ def voi_pixels(
 def _modality_extremes(header: FrameHeader) -> Window:
     """Return the lowest and the highest value of the modality that there can be."""
     items = header.items("PixelValueTransformationSequence")
-    if header.pixel_format.floats or any("ModalityLUTSequence" in item for item in items):
+    if header.pixel_format.floats or any(True for item in items for _ in header.modality_tables(item)):
         return -inf, inf
     ends = modality_values(np.array(header.pixel_format.extremes), header)
     return float(ends.min()), float(ends.max())

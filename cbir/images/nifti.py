@@ -238,7 +238,7 @@ def _turn(stored: NDArray[Any], affine: NDArray[np.float64]) -> tuple[NDArray[An
 
 def _plane(stored: NDArray[Any], axis: int, index: int) -> NDArray[Any]:
     """Return one slice (rows, columns); of sagittal and coronal ones the head is at the top."""
-    plane: NDArray[Any] = np.take(stored, index, axis).T
+    plane: NDArray[Any] = stored[(slice(None),) * axis + (index,)].T  # numpy.take would copy the whole volume
     return plane if axis == AXIAL else plane[::-1]
 
 

@@ -35,14 +35,16 @@ def apply_orientation(samples: NDArray[np.generic], orientation: object) -> NDAr
 def decode_jpeg(data: bytes, limits: Limits) -> Samples:
     """Decode a JPEG file (ISO/IEC 10918-1) to (height, width) or RGB (height, width, 3), uint8, upright.
 
-    `data` may be grey, YCbCr, RGB, CMYK or YCCK, sequential or progressive. Raises UnreadableImage beyond `limits`,
-    and Pillow's errors for damaged or truncated files. libjpeg conceals errors inside the coded data, silently under
-    Pillow; under OpenCV it would write to stderr.
+    `data` may be grey, YCbCr, RGB, CMYK or YCCK, sequential or progressive. Raises UnreadableImage beyond `limits`
+    and for other depths than 8 bits, and Pillow's errors for damaged or truncated files. libjpeg conceals errors
+    inside the coded data, silently under Pillow; under OpenCV it would write to stderr.
     """
     from PIL.JpegImagePlugin import JpegImageFile
 
     frame = read_jpeg_frame(data)
     limits.check_frame(frame.width, frame.height, frame.pixel_bytes)
+    if frame.bits != 8:
+        raise UnreadableImage(f"is a JPEG of {frame.bits} bits, which is not read; convert it to PNG")
     picture = JpegImageFile(BytesIO(data))
     limits.check_frame(*picture.size, 1)
     pixels = (

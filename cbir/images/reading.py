@@ -134,9 +134,17 @@ def read_file(path: Path, limits: Limits) -> bytes:
             return file.read(status.st_size)
     except UnreadableImage as error:
         raise UnreadableImage(f"{path.name} {error}") from error
-    except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
-        reason = getattr(error, "strerror", None) or "invalid file name"
-        raise UnreadableImage(f"{path.name} cannot be read: {reason}") from error
+    except OSError as error:
+        raise UnreadableImage(f"{path.name} {name_failure(error)}") from error
+    except ValueError as error:  # a name with a zero byte
+        raise UnreadableImage(f"{path.name} cannot be read: invalid file name") from error
+
+
+def name_failure(error: OSError) -> str:
+    """Return why a file cannot be read, and the remedy if it is known; without the name of the file."""
+    if isinstance(error, PermissionError):
+        return "cannot be read: no permission to read it; grant it to the user that runs cbir"
+    return f"cannot be read: {error.strerror or error}"
 
 
 def decode(
@@ -220,9 +228,8 @@ def _images(
         yield from nifti.decode_nifti(data, name, limits, window, keep_values)
     elif kind == "tiff":
         for page in tiff.decode_tiff(data, limits):
-            pixels = to_pixels(page.samples)
+            pixels = to_pixels(page.samples, page.inverted)
             values = deep_values(page.samples, page.inverted) if keep_values else None
-            pixels = 255 - pixels if page.inverted else pixels
             yield Image(pixels, name, kind, page.number, frames=page.pages, values=values)
     else:
         samples = SINGLE_FRAME[kind](data, limits)

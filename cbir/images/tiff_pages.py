@@ -64,12 +64,25 @@ def read_tiff_page(data: bytes, offset: int, limits: Limits) -> Samples:
     count = COLOURS[PHOTOMETRIC(page.photometric)]
     colours, kinds = samples[:, :, :count], tuple(page.extrasamples)
     colours = _as_displayed(colours, page)
-    if UNASSOCIATED in kinds and ASSOCIATED not in kinds:
-        alpha = samples[:, :, count + kinds.index(UNASSOCIATED)][:, :, np.newaxis]
+    kind = next((kind for kind in (ASSOCIATED, UNASSOCIATED) if kind in kinds), None)
+    if kind == UNASSOCIATED or (kind == ASSOCIATED and page.photometric == PHOTOMETRIC.MINISWHITE):
+        alpha = samples[:, :, count + kinds.index(kind)][:, :, np.newaxis]
         alpha = _as_bytes(alpha, page) if colours.dtype == np.uint8 else alpha
-        colours = np.concatenate([np.repeat(colours, 3, 2) if colours.shape[2] == 1 else colours, alpha], 2)
+        colours = _with_alpha(colours, alpha) if kind == UNASSOCIATED else _blackened(colours, alpha)
     orientation = page.tags.get("Orientation")
     return apply_orientation(colours, None if orientation is None else int(orientation.value))
+
+
+def _with_alpha(colours: Samples, alpha: Samples) -> Samples:
+    return np.concatenate([np.repeat(colours, 3, 2) if colours.shape[2] == 1 else colours, alpha], 2)
+
+
+def _blackened(ink: Samples, alpha: Samples) -> Samples:
+    """Return ink that was multiplied with alpha, where none is white, with the ink of a black ground added."""
+    kind: Any = ink.dtype
+    most = 1 if kind.kind == "f" else np.iinfo(kind).max
+    blackened: Samples = np.minimum(ink, alpha) + (most - alpha)
+    return blackened
 
 
 def _open_page(data: bytes, offset: int) -> Any:
@@ -109,7 +122,10 @@ def _check_page(page: Any, data: bytes, limits: Limits) -> None:
         )
     if page.photometric == PHOTOMETRIC.YCBCR and page.compression != JPEG:
         raise UnreadableImage("has a TIFF page of YCbCr without JPEG, which is not read; export it as RGB")
-    if page.dtype is None or page.dtype.kind not in "buif" or not isinstance(bits, int):
+    triples = (
+        bits == 24 and page.dtype is not None and page.dtype.kind in "iu"
+    )  # tifffile takes them for packed
+    if page.dtype is None or page.dtype.kind not in "buif" or not isinstance(bits, int) or triples:
         raise UnreadableImage(
             f"has a TIFF page with samples of {bits} bits, which are not read; export it with 16"
         )

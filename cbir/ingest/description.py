@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cbir.descriptors.descriptor import Batched, Descriptor
 from cbir.errors import NoPixels, UndescribableImage, UnreadableImage
 from cbir.images import Image, Limits
-from cbir.images.reading import is_out_of_memory
+from cbir.images.reading import is_out_of_memory, name_failure
 from cbir.images.scaling import make_thumbnail
 from cbir.images.volume import Volume
 from cbir.ingest.object_store import StoreSilent
@@ -246,7 +246,7 @@ def refuse(error: Exception) -> DescribedFile:
         no_pixels = isinstance(error.__cause__, NoPixels)
         return refused_file(str(error), Refusal.no_pixels if no_pixels else Refusal.unreadable)
     if isinstance(error, OSError):
-        return refused_file(f"cannot be read: {error.strerror or error}", Refusal.failed)
+        return refused_file(name_failure(error), Refusal.failed)
     if is_out_of_memory(error):
         return refused_file("needs more memory than there is", Refusal.out_of_memory)
     return refused_file(f"could not be described ({type(error).__name__}); please report it", Refusal.failed)

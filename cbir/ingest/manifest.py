@@ -26,12 +26,14 @@ def existing_path(absolute: Callable[[str, str], str], base: str, path: str) -> 
     base : str
         Folder that paths are relative to.
     path : str
-        Path of a manifest.
+        Path of a manifest; spaces around it that are not of the name are left out.
     """
-    plain = absolute(base, path)
-    if path.isascii() and "\\" not in path:  # nearly all of them
+    trimmed = path.strip()
+    plain = absolute(base, trimmed)
+    if path == trimmed and path.isascii() and "\\" not in path:  # nearly all of them
         return plain
-    for spelled in dict.fromkeys((path, path.replace("\\", "/"))):
+    slashes = (text.replace("\\", "/") for text in (path, trimmed))
+    for spelled in dict.fromkeys((path, trimmed, *slashes)):
         text = absolute(base, spelled)
         match = text if os.path.lexists(text) else _other_form(text)
         if match is not None:
@@ -174,22 +176,23 @@ class Manifest:
                 raise InvalidInput(
                     f"{self.path}, line {reader.line_num}: the row and the header have different numbers of values"
                 )
+            path = row.pop("path")
             labels = {name: value.strip() for name, value in row.items() if value.strip()}
             if "study_day" in labels and not WHOLE_NUMBER.fullmatch(labels["study_day"]):
                 raise InvalidInput(
                     f"{self.path}, line {reader.line_num}: study_day is a whole number of days of at most 7 digits"
                 )
             try:
-                yield self._address(base, labels.pop("path", "")), json.dumps(labels)
+                yield self._address(base, path), json.dumps(labels)
             except (OSError, ValueError, RuntimeError) as error:  # embedded zeros, links in a circle
                 raise InvalidInput(f"{self.path}, line {reader.line_num}: the path cannot be used") from error
 
     def _address(self, base: str, path: str) -> str:
         if "://" in path:
-            return path
-        return (
-            existing_path(_canonical_text, base, path) if self._folder is None else f"{self._folder}/{path}"
-        )
+            return path.strip()
+        if self._folder is not None:
+            return f"{self._folder}/{path.strip()}"
+        return existing_path(_canonical_text, base, path)
 
     def _header(self, names: Sequence[str]) -> list[str]:
         """Return column names without surrounding spaces; every spelling of `patient` becomes that."""

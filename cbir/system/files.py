@@ -267,6 +267,14 @@ def is_inside(path: Path, roots: Iterable[Path]) -> bool:
     return any(real.is_relative_to(os.path.realpath(root)) for root in roots)
 
 
+def may_exist(path: Path) -> bool:
+    """Return whether a file is there, also where there is no permission to see it."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return True
+
+
 def state_folder() -> Path:
     """Return the state folder."""
     return Path(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")) / "cbir"

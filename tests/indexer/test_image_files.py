@@ -1,12 +1,15 @@
 """Which files are found."""
 
+import errno
 import os
 import time
+from pathlib import Path
 
 import pytest
 
 from cbir.errors import NotFound
 from cbir.ingest.image_files import file_stamp, find_images, looks_like_image
+from indexer.index_request import source_exists
 from tests.indexer.conftest import picture
 
 
@@ -83,3 +86,14 @@ def test_many_files_named_outright_take_linear_time(folder, tmp_path):
     started = time.perf_counter()
     assert len(list(find_images(paths))) == 3000
     assert time.perf_counter() - started < 15
+
+
+def test_a_file_that_there_is_no_permission_to_see_is_not_gone(folder, monkeypatch):
+    """Its image keeps it as its source."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    assert not source_exists(str(folder / "gone.png"))
+    monkeypatch.setattr(Path, "stat", refuse)
+    assert source_exists(str(folder / "a" / "01.png"))

@@ -89,6 +89,42 @@ def test_unreadable_files_are_counted_listed_and_reported(folder, target, tmp_pa
     assert all(row["reason"] for row in rows)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="setpriv is of Linux")
+def test_files_without_permission_are_refused_as_such_and_tried_again(indexed, target, tmp_path):
+    as_user: list[str] = []
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("setpriv is not installed")
+        as_user = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
+    source = tmp_path / "images"
+    for number, (name, mode) in enumerate((("open", 0o700), ("listed", 0o400), ("closed", 0o300)), 1):
+        (source / name).mkdir(parents=True)
+        shutil.copy(indexed[0] / f"{number:02d}.png", source / name / "a.png")
+        (source / name).chmod(mode)
+    (source / "b.png").write_bytes((indexed[0] / "00.png").read_bytes())
+    (source / "b.png").chmod(0)
+    report = tmp_path / "report.csv"
+
+    def run_index() -> tuple[int, list[str]]:
+        arguments = ("index", source, "--collection", target, "--report", report, "--jobs", 1)
+        command = [*as_user, *CBIR, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+        rows = list(csv.DictReader(report.read_text().splitlines()))
+        assert all("cannot be read: no permission to read it; grant" in row["reason"] for row in rows)
+        return done.returncode, sorted(row["path"].removeprefix(str(source)) for row in rows)
+
+    try:
+        assert run_index() == (3, ["/b.png", "/closed", "/listed/a.png"])
+        with Collection(target) as collection:
+            assert len(collection) == 1
+    finally:
+        for path in (source / "listed", source / "closed", source / "b.png"):
+            path.chmod(0o700)
+    assert run_index() == (0, [])
+    with Collection(target) as collection:
+        assert len(collection) == 4
+
+
 def test_labels_and_patients_come_from_the_manifest(folder, target, tmp_path):
     manifest = tmp_path / "labels.csv"
     manifest.write_text(

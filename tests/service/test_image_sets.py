@@ -211,10 +211,10 @@ def table(client: FlaskClient, **body: Any) -> list[dict[str, str]]:
 
 
 def test_export(mine: FlaskClient, ids: list[str]) -> None:
-    label_many(mine, ids[:1], {"note": "=1+1", "format": 'a,"b"\n'})
+    label_many(mine, ids[:1], {"note": "=1+1", "format": 'a,"b"\nc'})
     rows = table(mine)
     assert [row["image_id"] for row in rows] == ids
-    assert (rows[0]["note"], rows[0]["label:format"], rows[0]["format"]) == ("'=1+1", 'a,"b"\n', "png")
+    assert (rows[0]["note"], rows[0]["label:format"], rows[0]["format"]) == ("'=1+1", 'a,"b"\nc', "png")
     assert [row["label"] for row in rows[1:3]] == ["odd", "even"]
     assert [row["image_id"] for row in table(mine, ids=[ids[5], ids[2]])] == [ids[2], ids[5]]
     odd = table(mine, where=["label=odd"], sort="newest")

@@ -27,6 +27,7 @@ from cbir.store.records.image_rows import (
 from cbir.store.records.label_changes import change_labels
 from cbir.store.records.records import FINDINGS_LABEL, Entry, Record, stored_labels
 from cbir.store.writing.image_remover import ImageRemover
+from cbir.system.files import may_exist
 
 # What stays when a changed source still shows the image; reserved labels are set with the labels
 UNCHANGED = ("image_id", "content_hash", "labels", STUDY_DAY, SLICE_PLACE)
@@ -300,4 +301,4 @@ def _of_other_patients(
 
 
 def _source_exists(source: str) -> bool:
-    return "://" in source or Path(source).exists()
+    return "://" in source or may_exist(Path(source))

@@ -12,6 +12,8 @@ from pydicom.uid import JPEG2000Lossless, JPEGBaseline8Bit, RLELossless
 
 from cbir.errors import UnreadableImage
 from cbir.images import decode
+from cbir.images.grey_transforms import FrameHeader, modality_values
+from cbir.images.stored_values import read_pixel_format
 from tests.cbir.images.synthetic_dicom import (
     COLOUR,
     STORED,
@@ -37,10 +39,50 @@ def test_bits_above_bits_stored_are_ignored():
 def test_float_pixels(dtype):
     stored = RNG.normal(0, 1e5, (12, 17)).astype(dtype)
     np.testing.assert_array_equal(displayed(stored), by_percentiles(stored.astype(float)))
-    for bad in (np.nan, np.inf):
-        stored[0, 0] = bad
-        with pytest.raises(UnreadableImage, match="not finite"):
-            displayed(stored)
+
+
+def one_image(stored, **attributes):
+    (image,) = decode(written(dicom_set(stored, **attributes)), keep_values=True)
+    return image, image.values.slope * image.values.numbers + image.values.intercept
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["nan", "infinite", "padding", "range"])
+def test_floats_that_are_padding_or_not_finite_do_not_count(dtype, kind):
+    stored = RNG.normal(0, 1e5, (12, 17)).astype(dtype)
+    name, seen = "FloatPixelPadding" if dtype is np.float32 else "DoubleFloatPixelPadding", stored[6:]
+    stored[:6] = {"nan": np.nan, "infinite": -np.inf, "padding": 1e30, "range": 2e30}[kind]
+    padding = {f"{name}Value": 1e30, f"{name}RangeLimit": 3e30}
+    if kind == "padding":
+        del padding[f"{name}RangeLimit"]
+    image, values = one_image(stored, **padding)
+    np.testing.assert_array_equal(image.pixels[6:], by_percentiles(seen.astype(float)))
+    assert not image.pixels[:6].any()
+    np.testing.assert_allclose(image.windowing[2:], (seen.min(), seen.max()))
+    np.testing.assert_allclose(values[6:], seen, atol=np.ptp(seen) / 65535)
+    inverted, _ = one_image(stored, PhotometricInterpretation="MONOCHROME1", **padding)
+    np.testing.assert_array_equal(inverted.pixels[6:], 255 - image.pixels[6:])
+    if kind != "infinite":
+        assert not inverted.pixels[:6].any()
+
+
+def test_infinite_floats_are_the_extremes_and_rescaling_holds_beside_nan():
+    stored = np.array([[np.nan, -np.inf, 1, 2, 3, np.inf]], np.float32)
+    window = {"WindowCenter": 9, "WindowWidth": 4, "VOILUTFunction": "LINEAR_EXACT"}
+    image, values = one_image(stored, RescaleSlope=2, RescaleIntercept=5, **window)
+    assert image.pixels.tolist() == [[0, 0, 0, 128, 255, 255]]
+    np.testing.assert_allclose(values, [[7, 7, 7, 9, 11, 11]], atol=1e-3)
+    assert image.unusable == ()
+    with pytest.raises(UnreadableImage, match="no pixel value that is finite"):
+        displayed(np.full((3, 4), np.nan, np.float32))
+
+
+def test_values_of_a_volume_beside_nan_are_rescaled():
+    stored = np.array([[np.nan, 1, 2]], np.float32)
+    dataset = dicom_set(stored, RescaleSlope=2, RescaleIntercept=5)
+    header = FrameHeader(dataset, 0, read_pixel_format(dataset))
+    np.testing.assert_array_equal(modality_values(stored, header), [[np.nan, 7, 9]])
+    assert header.unusable == []
 
 
 def test_one_bit():

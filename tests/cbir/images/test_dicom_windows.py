@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydicom.pixels import apply_modality_lut
 
 from cbir.images import decode
 from tests.cbir.images.synthetic_dicom import (
@@ -110,6 +111,53 @@ def test_modality_table():
     for vr in ("US", "OW"):
         result = displayed(stored, ModalityLUTSequence=[lut(entries, 20, vr=vr)])
         np.testing.assert_array_equal(result, by_percentiles(expected))
+
+
+@pytest.mark.parametrize("entries", [[0, 1, 2, 3], [7, 8, 8, 9], [0, 100, 200, 250]])
+@pytest.mark.parametrize("window", [{}, {"WindowCenter": 5, "WindowWidth": 9}])
+def test_a_modality_table_of_few_low_values_is_used(entries, window):
+    stored = RNG.integers(0, 4, (9, 9), dtype=np.uint8)
+    dataset = dicom_set(stored, ModalityLUTSequence=[lut(entries, 0)], **window)
+    expected = apply_modality_lut(stored, dataset).astype(float)
+    (image,) = decode(written(dataset), keep_values=True)
+    shown = by_percentiles(expected)
+    if window:
+        shown = np.vectorize(linear, otypes=[float])(expected, 5.0, 9.0)
+    np.testing.assert_allclose(image.pixels, shown, atol=0.5 + 1e-6)
+    np.testing.assert_array_equal(
+        image.values.slope * image.values.numbers + image.values.intercept, expected
+    )
+    assert image.unusable == ()
+
+
+def test_entries_of_no_pixel_do_not_count():
+    stored = np.array([[0, 255, 0, 255]], np.uint8)
+    table = lut([100, *[4000] * 254, 200], 0)
+    (image,) = decode(written(dicom_set(stored, ModalityLUTSequence=[table])))
+    assert image.windowing == (150.5, 101, 100, 200)
+    (image,) = decode(
+        written(dicom_set(stored, ModalityLUTSequence=[table], VOILUTSequence=[lut(range(256), 0, 8)]))
+    )
+    assert image.pixels.tolist() == [[100, 200, 100, 200]]
+    assert image.windowing == (150.5, 101, 100, 200)
+
+
+X_RAYS = {"angiography": "12.1", "fluoroscopy": "12.2", "two planes": "12.3"}
+
+
+@pytest.mark.parametrize("name", X_RAYS)
+def test_the_modality_table_of_angiography_is_not_for_display(name):
+    """It leads to intensities of X-rays (PS3.3, C.8.7.1.1.2)."""
+    stored = RNG.integers(0, 256, (9, 9), dtype=np.uint8)
+    table = lut(np.square(np.arange(256)), 0)
+    kind = {"SOPClassUID": f"1.2.840.10008.5.1.4.1.1.{X_RAYS[name]}", "PixelIntensityRelationship": "LOG"}
+    for window in ({}, {"WindowCenter": 128, "WindowWidth": 256}, {"WindowCenter": 60000, "WindowWidth": 9}):
+        plain = displayed(stored, **kind, **window)
+        np.testing.assert_array_equal(displayed(stored, ModalityLUTSequence=[table], **kind, **window), plain)
+    rescaled = displayed(
+        stored, **kind, RescaleSlope=2, RescaleIntercept=9, WindowCenter=265, WindowWidth=512
+    )
+    np.testing.assert_allclose(rescaled, stored, atol=1)
 
 
 @pytest.mark.parametrize("bits", [8, 10, 12, 16])

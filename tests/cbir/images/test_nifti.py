@@ -2,6 +2,7 @@
 
 import gzip
 import sys
+import tracemalloc
 
 import nibabel
 import numpy as np
@@ -105,6 +106,17 @@ def test_voxels_that_are_no_numbers_are_black():
     assert (image.pixels[:, -6:] == 0).all()
     with pytest.raises(UnreadableImage, match="has no voxel that is a finite number"):
         slices(volume(np.full((4, 4, 4), np.nan, np.float32)))
+
+
+def test_a_slice_is_cut_without_a_copy_of_the_volume():
+    values = np.zeros((128, 128, 64), np.int16)
+    images = decode(volume(values), "v.nii")
+    next(images)
+    tracemalloc.start()
+    next(images)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < values.nbytes / 2
 
 
 @pytest.mark.parametrize("shape", [(5, 4), (5, 4, 1), (5, 4, 1, 1)])

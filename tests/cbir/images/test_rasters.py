@@ -5,6 +5,7 @@ import zlib
 from io import BytesIO
 
 import cv2
+import imagecodecs
 import numpy as np
 import PIL.Image
 import pytest
@@ -81,6 +82,15 @@ def test_cmyk_jpeg():
     rgb = np.dstack([SMOOTH, SMOOTH[::-1], SMOOTH[:, ::-1]])
     result = only(saved(PIL.Image.fromarray(rgb).convert("CMYK"), "JPEG", quality=98)).pixels
     assert np.abs(result.astype(int) - rgb).mean() < 3
+
+
+@pytest.mark.parametrize(
+    ("bits", "options"), [(12, {"bitspersample": 12}), (16, {"bitspersample": 16, "lossless": True})]
+)
+def test_deeper_jpeg_is_no_damage(bits, options):
+    data = imagecodecs.jpeg8_encode(GREY.astype(np.uint16) << (bits - 8), **options)
+    with pytest.raises(UnreadableImage, match=f"is a JPEG of {bits} bits, which is not read; convert it"):
+        only(data)
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4])

@@ -117,6 +117,19 @@ def test_samples_besides_grey(kind, extra, expected, dtype):
     assert np.abs(only(data).astype(int) - expected).max() <= (kind == "unassalpha")
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+@pytest.mark.parametrize("kind", ["unspecified", "assocalpha", "unassalpha"])
+def test_samples_besides_grey_where_zero_is_white(kind, dtype):
+    """What is transparent is black, and alpha is no negative."""
+    ink, opacity = 1 - GREY / 255, ALPHA[..., 0] / 255
+    shown = GREY if kind == "unspecified" else GREY * opacity
+    samples = np.dstack([ink * opacity if kind == "assocalpha" else ink, opacity])
+    if dtype != np.float32:
+        samples = np.rint(samples * np.iinfo(dtype).max)
+    data = tiff(samples.astype(dtype), photometric="miniswhite", planarconfig="contig", extrasamples=[kind])
+    assert np.abs(only(data) - shown).max() <= 1
+
+
 def test_several_further_samples():
     samples = np.dstack([COLOUR, ZEROS, ALPHA]).astype(np.uint16) * 257
     data = tiff(samples, photometric="rgb", extrasamples=["unspecified", "unassalpha"])
@@ -147,6 +160,14 @@ def test_packed_grey(bits, order):
     rows = [np.packbits(row.reshape(-1).astype(np.uint8)).tobytes() for row in digits]
     result = only(raw_tiff(rows, bits, order, width=21))
     np.testing.assert_array_equal(result, np.rint(values * (255 / (2**bits - 1))))
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_whole_numbers_of_three_bytes_are_refused(order):
+    """They are in the order of bytes of the file, and would be read as bits of the other."""
+    rows = [bytes(RNG.integers(0, 256, 63, dtype=np.uint8)) for _ in range(9)]
+    with pytest.raises(UnreadableImage, match="samples of 24 bits, which are not read; export it with 16"):
+        only(raw_tiff(rows, 24, order, width=21))
 
 
 @pytest.mark.parametrize("photometric", ["minisblack", "miniswhite"])

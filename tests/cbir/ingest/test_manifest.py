@@ -160,6 +160,24 @@ def test_a_file_with_a_backslash_in_its_name_is_found_as_it_is(tmp_path):
     assert labels[tmp_path / "sub\\a.png"] == {"label": "odd"}
 
 
+@pytest.mark.parametrize("name", [" a.png", "a.png ", " a .png", "\u00a0ä.png", " sub/a.png ", " "])
+def test_spaces_around_a_name_that_are_the_files_stay(tmp_path, name):
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"x")
+    manifest = Manifest(write(tmp_path, f"path,label\n{name}, knee \n"))
+    assert list(manifest.rows()) == [(file, {"label": "knee"})]
+
+
+@pytest.mark.parametrize("name", ["a.png", "ä.png", "none.png", "sub\\a.png"])
+def test_spaces_around_a_name_that_are_not_the_files_are_left_out(tmp_path, name):
+    (tmp_path / "sub").mkdir()
+    for existing in ("a.png", "ä.png", "sub/a.png"):
+        (tmp_path / existing).write_bytes(b"x")
+    manifest = Manifest(write(tmp_path, f"path,label\n {name} , knee\n"))
+    assert list(manifest.rows()) == [(tmp_path / name.replace("\\", "/"), {"label": "knee"})]
+
+
 def test_a_path_that_exists_in_no_spelling_stays_as_it_is(tmp_path):
     (tmp_path / "m.csv").write_text(f"path,label\n{DECOMPOSED}\\x.png,knee\n", encoding="utf-8")
     ((path, _),) = Manifest(tmp_path / "m.csv").rows()
