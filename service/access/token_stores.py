@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from cbir.errors import InvalidInput, StorageFull
+from cbir.errors import InvalidInput, StorageFull, access_denied
 from cbir.settings import Settings
 from cbir.store.base.damage import raise_when_full
 from cbir.system.access_rights import Rights, Scope
@@ -72,6 +72,8 @@ class TokenStore(TokenStorage):
         except FileNotFoundError:
             self._check_never_made()
             return None
+        except PermissionError as error:
+            raise TokensUnreadable(str(access_denied(error, self.file))) from error
         except OSError as error:
             raise TokensUnreadable(f"{self.file} cannot be read: {error.strerror}") from error
         self._check_permissions(status.st_mode)
@@ -99,6 +101,8 @@ class TokenStore(TokenStorage):
             if match and hashlib.sha256(match[2]).hexdigest().encode() != match[1]:
                 raise TokensUnreadable(self._damaged)
             tokens = TOKEN_LIST.validate_json(match[2] if match else content)
+        except PermissionError as error:
+            raise TokensUnreadable(str(access_denied(error, self.file))) from error
         except OSError as error:
             raise TokensUnreadable(f"{self.file} cannot be read: {error.strerror}") from error
         except ValidationError as error:
@@ -137,6 +141,8 @@ class TokenStore(TokenStorage):
         try:
             with raise_when_full(self.file.parent):
                 yield
+        except PermissionError as error:
+            raise StateUnavailable(str(access_denied(error, path, writing=True))) from error
         except OSError as error:
             raise StateUnavailable(
                 f"{path} in state_folder cannot be written: {error.strerror}; make it writable for the service"

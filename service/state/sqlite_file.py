@@ -16,6 +16,8 @@ from sqlalchemy import Column, Connection, Engine, MetaData, Table, Text, create
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, DBAPIError
 
+from cbir.errors import access_denied
+from cbir.store.base.collection_folder import denied_database
 from cbir.store.base.damage import (
     changed_tables,
     current_total,
@@ -137,6 +139,8 @@ class SqliteFile:
             with raise_when_full(self.folder):
                 status = self._create_file()
             problem = permission_problem(self.file, status.st_mode)
+        except PermissionError as error:
+            raise StateUnavailable(str(access_denied(error, self.file, writing=True))) from error
         except OSError as error:
             raise StateUnavailable(
                 f"state_folder {self.folder} cannot be written: {error.strerror}"
@@ -256,6 +260,8 @@ class SqliteFile:
 
     def reason(self, error: DBAPIError) -> str:
         """Return the reason of an error in a line."""
+        if denied := denied_database(self.file, error.orig):
+            return str(denied)
         damaged = type(error) is DatabaseError  # and not one of its kinds, such as for a file that is locked
         return f"{error.orig}; {COPY_HELPS}" if damaged else str(error.orig)
 

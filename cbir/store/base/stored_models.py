@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cbir.descriptors import lens_files, network_descriptors, slit_lamp_descriptor
 from cbir.descriptors.networks import model_card
-from cbir.errors import CbirError, InvalidInput
+from cbir.errors import AccessDenied, CbirError, InvalidInput, access_denied
 from cbir.store.base import collection_folder
 from cbir.store.base.collection_folder import changed_files, file_mode, folder_mode, write_sums
 from cbir.store.base.profile import Profile
@@ -75,6 +75,10 @@ def model_problem(folder: Path, profile: Profile) -> str | None:
             return _lens_problem(folder, profile)
         name = network_descriptors.EMBEDDING_NAME.fullmatch(profile.descriptor)
         return _embedding_problem(folder, name[1]) if name else None
+    except AccessDenied:
+        raise
+    except PermissionError as error:
+        raise access_denied(error, folder / MODEL_FOLDER) from error
     except (CbirError, OSError) as error:
         return f"the model cannot be read: {error}"
 

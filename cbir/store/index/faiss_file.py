@@ -17,7 +17,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.errors import CollectionDamaged
+from cbir.errors import CollectionDamaged, access_denied
 from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.store.base.collection_folder import file_mode
 from cbir.store.index.local_content import NO_IMAGE, FileRows, LocalContent, LocalKind
@@ -137,6 +137,8 @@ def read_index_file(path: Path, kind: LocalKind) -> StoredIndex | None:
             read = kind.read(rows, file, size)
     except FileNotFoundError:
         return None
+    except PermissionError as error:
+        raise access_denied(error, path) from error
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise CollectionDamaged(f"the index {path.name} cannot be read") from error
     return StoredIndex(read, IndexPosition(*header["position"]), header["changes"])

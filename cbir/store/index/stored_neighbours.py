@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import settings
-from cbir.errors import CollectionDamaged, IndexUnavailable
+from cbir.errors import AccessDenied, CollectionDamaged, IndexUnavailable, access_denied
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import build_graph
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
@@ -90,6 +90,8 @@ def read_neighbours(path: Path) -> EditionGraph | None:
         return EditionGraph(header["edition"], header["generation"], _mapped_graph(mapped, header))
     except FileNotFoundError:
         return None
+    except PermissionError as error:
+        raise access_denied(error, path) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CollectionDamaged(f"the graph {path.name} cannot be read") from error
 
@@ -337,6 +339,6 @@ class StoredNeighbours:
     def _read(self) -> EditionGraph | None:
         try:
             return read_neighbours(self._path)
-        except CollectionDamaged as error:
+        except (CollectionDamaged, AccessDenied) as error:
             log.warning("%s; it is built again", error)
             return None

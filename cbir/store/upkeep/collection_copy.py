@@ -250,6 +250,7 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput(f"{folder} exists and is not an empty folder; name another")
+    secret = collection.secret  # before anything is written
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True, mode=OWNER_FOLDER)
@@ -260,7 +261,6 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
     with (partial / "records.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(table_header(COLUMNS, keys))
-        secret = collection.secret
         for number, record in collection.iterate():
             row = int(np.searchsorted(numbers, number))
             if row == len(numbers) or numbers[row] != number:

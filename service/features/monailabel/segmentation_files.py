@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cbir.errors import CollectionDamaged, InvalidInput, NotFound
+from cbir.errors import AccessDenied, CollectionDamaged, InvalidInput, NotFound, raise_when_denied
 from cbir.settings import Settings
 from cbir.store.base import collection_folder
 from cbir.system.files import private_folder, wait_lock, write_bytes
@@ -106,8 +106,13 @@ def check_segmentations(folder: Path) -> list[str]:
     problems: list[str] = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         if path.is_dir():
-            with suppress(FileNotFoundError), _only_writer(folder):  # erased meanwhile
-                problems += _check_image(path)
+            try:
+                with raise_when_denied(path), _only_writer(folder):
+                    problems += _check_image(path)
+            except FileNotFoundError:  # erased meanwhile
+                continue
+            except AccessDenied as denied:
+                problems.append(str(denied))
     return problems
 
 
@@ -116,7 +121,10 @@ def segmentation_problems(settings: Settings) -> list[str]:
     if settings.annotation_folder is None:
         return []
     try:
-        return check_segmentations(settings.annotation_folder)
+        with raise_when_denied(settings.annotation_folder):
+            return check_segmentations(settings.annotation_folder)
+    except AccessDenied as denied:
+        return [str(denied)]
     except OSError as error:
         return [f"{error.filename} cannot be read: {error.strerror}"]
 
