@@ -206,6 +206,12 @@ def erase_segmentations(settings: Settings, keys: Sequence[str], image_ids: Ids[
                 folder.rmdir()
 
 
+def segmented_images(settings: Settings) -> dict[str, set[str]]:
+    """Return the ids of the images that have a folder of segmentations."""
+    folder = settings.annotation_folder
+    return {"segmentations": {path.name for path in folder.iterdir()}} if folder and folder.is_dir() else {}
+
+
 def _files(folder: Path, tag: str) -> list[Path]:
     paths = (folder / f"{tag}{suffix}" for suffix in SUFFIXES)
     return [path for path in paths if path.is_file()]
