@@ -18,12 +18,13 @@ from cbir.errors import InvalidInput, StorageFull, access_denied
 from cbir.settings import Settings
 from cbir.store.base.damage import raise_when_full
 from cbir.system.access_rights import Rights, Scope
-from cbir.system.files import OWNER_FILE, atomic_binary, private_folder, wait_lock
+from cbir.system.files import atomic_binary, private_folder, wait_lock
+from cbir.system.ownership import open_or_create
 from service.access.token_list import Token, TokenStorage, TokensUnreadable, token_id_of
 from service.state.access_rows import add_token, load_uses, mark_revoked, read_tokens, save_use
 from service.state.database import StateDatabase
 from service.state.schema import StateUnavailable, unix_time
-from service.state.sqlite_file import give_to_owner, permission_problem
+from service.state.sqlite_file import permission_problem
 
 __all__ = ["FILE", "Scope", "Token", "TokenStore", "TokensUnreadable"]
 
@@ -122,10 +123,9 @@ class TokenStore(TokenStorage):
         folder = self.file.parent
         with self._translated_errors(folder):
             private_folder(folder)
-            lock = os.open(folder / f"{FILE}.lock", os.O_RDWR | os.O_CREAT, OWNER_FILE)
+            lock = open_or_create(folder / f"{FILE}.lock", os.O_RDWR)
         try:
             with self._translated_errors(self.file):
-                give_to_owner(lock, folder)
                 wait_lock(lock)
             tokens = self._load()[0] if self._status() else {}
             yield tokens
@@ -155,7 +155,6 @@ class TokenStore(TokenStorage):
             content,
         )
         with atomic_binary(self.file) as file:
-            give_to_owner(file.fileno(), self.file.parent)
             file.write(content)
 
 

@@ -22,6 +22,7 @@ from cbir.errors import (
     raise_when_denied,
 )
 from cbir.system.files import OWNER_FILE, OWNER_FOLDER, file_sha256, try_lock, wait_lock, write_bytes
+from cbir.system.ownership import create_file, open_or_create, set_mode
 
 DENYING = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR")
 FOREIGN = (".", "lost+found")  # how names of file systems begin, which are root's alone
@@ -43,7 +44,8 @@ def folder_mode(folder: Path) -> int:
 
 def create_private_file(path: Path) -> None:
     """Create an empty file, unless it exists, before a library does so with rights for everyone."""
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, file_mode(path.parent)))
+    with suppress(FileExistsError):
+        os.close(create_file(path, os.O_WRONLY, file_mode(path.parent)))
 
 
 def share_with_group(folder: Path) -> None:
@@ -52,17 +54,17 @@ def share_with_group(folder: Path) -> None:
     What belongs to another member of the group keeps the rights that it was given.
     """
     collection = folder.parent
-    with suppress(PermissionError):
-        folder.chmod(folder_mode(collection))
-    for path in folder.iterdir():
-        with suppress(PermissionError):
-            path.chmod(file_mode(collection))
+    modes = {path: file_mode(collection) for path in folder.iterdir()} | {folder: folder_mode(collection)}
+    for path, mode in modes.items():
+        with suppress(PermissionError, FileNotFoundError):
+            set_mode(path, mode)
 
 
 def restrict_files(folder: Path) -> None:
     """Leave `folder` and everything below it to its owner alone."""
     for path in (folder, *folder.rglob("*")):
-        path.chmod(OWNER_FOLDER if path.is_dir() else OWNER_FILE)
+        with suppress(FileNotFoundError):  # SQLite's log goes when the last connection is closed
+            path.chmod(OWNER_FOLDER if path.is_dir() else OWNER_FILE)
 
 
 def warn_if_open_to_others(folder: Path) -> None:
@@ -173,7 +175,7 @@ def writer_lock(folder: Path) -> Iterator[None]:
 
 
 def _open_or_create(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT, file_mode(Path(path).parent))
+    return open_or_create(Path(path), flags, file_mode(Path(path).parent))
 
 
 MANIFEST_NAME = "SHA256SUMS"

@@ -24,6 +24,7 @@ from cbir.store.index.local_content import NO_IMAGE, FileRows, LocalContent, Loc
 from cbir.store.index.port import IndexPosition, Numbers
 from cbir.store.index.scope_numbers import random_keys
 from cbir.system.files import atomic_binary
+from cbir.system.ownership import open_or_create
 
 FORMAT = 2
 
@@ -286,7 +287,7 @@ class ChangeFile:
     def _append(self, kind: bytes, content: bytes, durable: bool = False) -> None:
         written = _with_digest(kind, content)
         mode = file_mode(self._path.parent)
-        with open(os.open(self._path, os.O_RDWR | os.O_CREAT, mode), "r+b") as file:
+        with open(open_or_create(self._path, os.O_RDWR, mode), "r+b") as file:
             file.truncate(self.end)  # what a killed process left unfinished
             file.seek(self.end)
             file.write(written)

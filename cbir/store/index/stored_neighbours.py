@@ -32,6 +32,7 @@ from cbir.store.index.editions import FOLDER
 from cbir.store.index.port import Numbers
 from cbir.store.views.index_feed import IndexFeed, Version
 from cbir.system.files import atomic_binary, try_lock
+from cbir.system.ownership import make_folder, open_or_create
 from cbir.system.threads import checkpoint
 
 FORMAT = 1
@@ -304,8 +305,9 @@ class StoredNeighbours:
             )
 
     def _build_alone(self, progress: Progress | None) -> bool:
-        self._folder.mkdir(mode=folder_mode(self._folder.parent), exist_ok=True)
-        with self._path.with_suffix(".neighbours-lock").open("ab") as file:
+        make_folder(self._folder, folder_mode(self._folder.parent), exist_ok=True)
+        lock = self._path.with_suffix(".neighbours-lock")
+        with open(open_or_create(lock, os.O_WRONLY, file_mode(self._folder)), "wb") as file:
             if not try_lock(file.fileno()):
                 return False
             if (opened := self._current.find()) and self.is_due():

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cbir.errors import CollectionDamaged, access_denied, raise_when_denied
 from cbir.store.base.collection_folder import file_mode, folder_mode, update_sums, write_sums
 from cbir.system.files import SUFFIX, atomic_binary, atomic_text
+from cbir.system.ownership import make_folder
 
 AUDIT_FILE = "audit.json"
 
@@ -151,7 +152,7 @@ def write_projection(folder: Path, projection: CellProjection) -> None:
     """Begin the cells of the collection in `folder`; those that were there before are dropped."""
     drop_cells(folder)
     cells = folder / CELLS
-    cells.mkdir(mode=folder_mode(folder))
+    make_folder(cells, folder_mode(folder))
     with atomic_binary(cells / PROJECTION, permissions=file_mode(folder)) as file:
         np.savez(file, mean=projection.mean, axes=projection.axes, side=np.int64(projection.side))
     write_sums(cells, (PROJECTION,))

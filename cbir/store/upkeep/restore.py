@@ -41,6 +41,7 @@ from cbir.store.snapshot.stored_snapshot import read_snapshot_info
 from cbir.store.upkeep.backup_log import LOG_FILE, LogEntry, open_log, read_log
 from cbir.store.upkeep.verify import verify_collection
 from cbir.system.files import OWNER_FOLDER, rename_durably
+from cbir.system.ownership import make_folder
 
 FILES = (
     originals.FOLDER,
@@ -170,7 +171,8 @@ def _require_manifest(copied: Collection, backup: Path, from_copy: bool) -> None
 def _copy_backup(backup: Path, partial: Path) -> None:
     """Copy what cannot be rebuilt; a last good copy has its originals and models in the folder that it lies in."""
     with_files = backup.parent if backup.name in COPIES else backup
-    partial.mkdir(parents=True, mode=OWNER_FOLDER)
+    make_folder(partial.parent, 0o777, parents=True, exist_ok=True)
+    partial.mkdir(mode=OWNER_FOLDER)  # root's, so that no one else can put anything into it
     copy_originals(
         with_files, partial
     )  # before and after the database, in case that a collection is restored

@@ -43,6 +43,7 @@ from cbir.store.snapshot.stored_snapshot import (
 from cbir.store.views.agreement import require_agreement
 from cbir.store.views.collection_view import load_vectors, vector_pages
 from cbir.system.files import sync_folder
+from cbir.system.ownership import make_folder
 
 Matrix = NDArray[np.float32]
 
@@ -177,7 +178,7 @@ def _rebuild(folder: Path, database: Database, refit: bool, adopted: AdoptedStat
         # Nothing to fit statistics to, and old ones must not outlive the images.
         return _drop_derived(folder, database)
     snapshot_folder = folder / "snapshots"
-    snapshot_folder.mkdir(mode=folder_mode(folder), exist_ok=True)
+    make_folder(snapshot_folder, folder_mode(folder), exist_ok=True)
     name = f"{generation}-{secrets.token_hex(4)}.index" if shared else f"{generation}.index"
     size, checksum = snapshots.write_snapshot(snapshot_folder / name, flat, numbers)
     info = SnapshotInfo(

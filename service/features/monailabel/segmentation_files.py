@@ -15,7 +15,7 @@ from cbir.settings import Settings
 from cbir.store.base import collection_folder
 from cbir.system.files import private_folder, wait_lock, write_bytes
 from service.http.problems import NotAllowed
-from service.state.sqlite_file import give_to_owner, opened_for_owner
+from service.state.sqlite_file import opened_for_owner
 
 SUFFIXES = (".seg.nrrd", ".nrrd", ".nii.gz", ".nii", ".json")
 MAX_SEGMENTATIONS = 16  # of an image
@@ -85,8 +85,6 @@ def _note_files(folder: Path, written: Sequence[str], removed: Sequence[str] = (
             collection_folder.write_sums(folder, written)
         else:
             collection_folder.update_sums(folder, written, removed)
-        with (folder / collection_folder.MANIFEST_NAME).open("rb") as manifest:
-            give_to_owner(manifest.fileno(), folder)
 
 
 @contextmanager
