@@ -20,7 +20,15 @@ VERSION = 0x20080522  # of the two structures
 def open_to_others(folder: Path) -> list[str]:
     """The folder, and the files and folders in it, that others than the owner have a right to."""
     paths = [] if os.name == "nt" else [folder, *folder.rglob("*")]
-    return [str(path) for path in paths if path.stat().st_mode & 0o077]
+    return [str(path) for path in paths if mode_of(path) & 0o077]
+
+
+def mode_of(path: Path) -> int:
+    """The mode of a file or folder; 0 if it is gone, as SQLite's log when the last connection is closed."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return 0
 
 
 def obeying_rights(call: Callable[[], Result]) -> Result:

@@ -16,6 +16,7 @@ from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.collection_copy import copy_collection, export_collection
 from cbir.store.upkeep.restore import restore_backup
 from tests.cbir.store.conftest import MakeEntries
+from tests.rights import mode_of
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="Windows has other rights"),
@@ -32,7 +33,7 @@ def loose_umask() -> Iterator[None]:
 
 def rights(folder: Path) -> dict[str, int]:
     """The rights of group and others, of a folder and everything in it, where there are any."""
-    modes = {str(path): path.stat().st_mode & 0o077 for path in (folder, *folder.rglob("*"))}
+    modes = {str(path): mode_of(path) & 0o077 for path in (folder, *folder.rglob("*"))}
     return {path: mode for path, mode in modes.items() if mode}
 
 

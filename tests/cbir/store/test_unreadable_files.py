@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -141,6 +141,27 @@ def test_what_file_systems_keep_in_a_folder_is_passed_over(folder: Path) -> None
     (folder / "lost+found").mkdir()
     with without_rights(folder / "lost+found"):
         obeying_rights(lambda: require_readable(folder))
+
+
+def test_what_a_writer_removes_meanwhile_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "passing").mkdir()
+    log = folder / "collection.sqlite-passing"
+    log.write_bytes(b"pages")
+    scan = os.scandir
+
+    def removing(path: str = ".") -> Iterator[os.DirEntry[str]]:
+        if os.path.basename(path) == "passing":
+            os.rmdir(path)
+        entries = scan(path)
+        log.unlink(missing_ok=True)
+        return entries
+
+    with Collection(folder) as opened:
+        monkeypatch.setattr(os, "scandir", removing)
+        assert opened.info()["bytes_on_disk"] > 0
+        (folder / "passing").mkdir(exist_ok=True)
+        log.write_bytes(b"pages")
+        require_readable(folder)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other links")
