@@ -1,12 +1,13 @@
 """Command line `cbir`."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
 
 import cbir
-from cbir.errors import CbirError
+from cbir.errors import CbirError, access_denied
 from cbir.system.console import echo
 from cbir.system.lazy_commands import PanelCommands, command_group
 from cbir.system.remedies import missing_package
@@ -59,6 +60,8 @@ def error_advice(error: Exception) -> str | None:
     """Describe a system or database error in one line; return None for a bug in cbir."""
     if isinstance(error, ModuleNotFoundError):
         return missing_package(error)
+    if isinstance(error, PermissionError) and error.filename:
+        return str(access_denied(error, Path(), writing=True))
     if isinstance(error, OSError):
         return f"{error.filename or 'the system'}: {error.strerror or error}"
     if type(error).__module__.partition(".")[0] in ("sqlalchemy", "sqlite3"):

@@ -17,10 +17,9 @@ from cbir.images.reading import is_out_of_memory, recognise_format, suppress_dec
 from cbir.images.scaling import FramePixels, encode_view, make_thumbnail, pad_resize
 from cbir.images.volume import Volume, VolumeGrid
 from cbir.ingest.description import DescribedFile, DescribeTask, Refusal, describe_images, with_deadline
-from cbir.ingest.process_memory import SharedBytes, load_shared_bytes, memory_limit
+from cbir.ingest.process_memory import SharedBytes, load_shared_bytes, memory_limit, private_memory
 from cbir.ingest.query_file import QueryOptions, decode_query_volume, is_zip, middle_slice
 from cbir.store.records.records import hash_patient
-from cbir.system.memory import private_memory
 
 Result = TypeVar("Result")
 

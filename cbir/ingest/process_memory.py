@@ -1,16 +1,18 @@
-"""Limit of memory for one task, and bytes of a file that are handed to another process."""
+"""Memory of this process, its limit for one task, and bytes of a file that are handed to another process."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from cbir.images.image import watch_frames
-from cbir.system.memory import STATM, private_memory
 
 try:
     import resource
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
+
+STATM = Path("/proc/self/statm")
 
 FRAME_COPIES = 4  # of a frame that the decoder of any format and the steps after it hold at a time
 
@@ -66,3 +68,19 @@ def load_shared_bytes(shared: SharedBytes) -> bytes:
         return shared
     with open(shared, "rb") as file:
         return file.read()
+
+
+def private_memory() -> int:
+    """Return the private memory of this process that `memory_limit` counts, in bytes; 0 without /proc."""
+    return (
+        int(STATM.read_text(encoding="utf-8").split()[5]) * os.sysconf("SC_PAGE_SIZE")
+        if STATM.exists()
+        else 0
+    )
+
+
+def resident_memory() -> int | None:
+    """Return the memory of the machine that this process takes, in bytes; None without /proc."""
+    if not STATM.exists():
+        return None
+    return int(STATM.read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")

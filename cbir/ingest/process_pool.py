@@ -18,7 +18,8 @@ from queue import Empty, Queue
 from types import ModuleType
 from typing import Any, Generic, TypeVar, cast
 
-from cbir.system.memory import private_memory, release_memory
+from cbir.ingest.process_memory import private_memory
+from cbir.system.threads import release_memory
 
 START_SECONDS = 120.0  # for a process to import its modules
 END_SECONDS = 5.0  # for an idle process to end by itself

@@ -23,8 +23,7 @@ from cbir.store.limited_collection import LimitedCollection
 from cbir.store.views.collection_view import View
 from cbir.store.views.index_feed import exclusions
 from cbir.system.device import Device
-from cbir.system.memory import release_memory
-from cbir.system.threads import cores, for_each
+from cbir.system.threads import cores, for_each, release_memory
 
 EVERYTHING = IndexScope()
 SPARE = 2  # times as many of the random order as are drawn are looked at before all images are

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine
 
-from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput, NotFound
+from cbir.errors import (
+    AccessDenied,
+    CollectionBusy,
+    CollectionDamaged,
+    InvalidInput,
+    NotFound,
+    raise_when_denied,
+)
 from cbir.gallery.vector_blocks import Rows, VectorBlocks
 from cbir.store.base import metadata
 from cbir.store.base.collection_folder import is_read_only, warn_if_open_to_others, writer_lock
@@ -59,18 +66,11 @@ class Collection(RecordQueries):
     def __init__(self, folder: Path | str) -> None:
         """Open the collection in `folder`, or that an alias names.
 
-        Raises NotFound, CollectionDamaged if it cannot be read, InvalidInput for a wrong alias.
+        Raises NotFound, CollectionDamaged, AccessDenied if it may not be read, InvalidInput for a wrong alias.
         """
-        self.folder = resolve_alias(Path(folder))
-        if not is_in_postgresql(self.folder):
-            require_database(self.folder, folder)
-        elif not self.exists(self.folder):
-            address = repr(database_address(self.folder))
-            raise NotFound(
-                f"there is no collection in {address}; `cbir index SOURCE --collection {address}` creates one"
-            )
-        else:
-            creation.require_tables(self.folder)
+        with raise_when_denied(Path(folder)):
+            self.folder = resolve_alias(Path(folder))
+            self._require_database(folder)
         self._engine = open_database(self.folder)
         try:
             with raise_when_damaged(self.folder), raise_when_full(self.folder):
@@ -89,6 +89,18 @@ class Collection(RecordQueries):
         self.fallback_for: str | None = None
         self._key_check: str | None = None  # stored hash of the key, once it has been read
         self._has_history = False  # whether sums of the history are kept, once that has been looked at
+
+    def _require_database(self, name: Path | str) -> None:
+        """Raise NotFound or CollectionDamaged if there is no database; `name` is what the user calls the folder."""
+        if not is_in_postgresql(self.folder):
+            require_database(self.folder, name)
+        elif not self.exists(self.folder):
+            address = repr(database_address(self.folder))
+            raise NotFound(
+                f"there is no collection in {address}; `cbir index SOURCE --collection {address}` creates one"
+            )
+        else:
+            creation.require_tables(self.folder)
 
     @staticmethod
     def exists(folder: Path | str) -> bool:
@@ -204,8 +216,8 @@ class Collection(RecordQueries):
         """Return what is wrong with `patient.key`, without which nothing can be written; None if it is right."""
         try:
             _ = self.secret
-        except CollectionDamaged as damage:
-            return str(damage)
+        except (CollectionDamaged, AccessDenied) as problem:
+            return str(problem)
         return None
 
     def patient_key_of(self, patient: str) -> str | None:

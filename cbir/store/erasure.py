@@ -13,6 +13,7 @@ from cbir.store.base import schema
 from cbir.store.base.schema import images
 from cbir.store.collection import Collection
 from cbir.store.records import originals
+from cbir.store.records.image_rows import content_marker
 from cbir.store.safety import change_log, last_good
 from cbir.store.safety.database_files import require_sound_log
 from cbir.store.snapshot import stored_snapshot
@@ -81,6 +82,44 @@ def _run(
             ) from None
 
 
+def find_traces_elsewhere(collection: Collection, settings: Settings, keys: Sequence[str]) -> list[str]:
+    """Describe what features still have of erased images, and of the patients with these keys, as `find_traces` does.
+
+    A feature that cannot tell is one of the lines: nothing is known about it then.
+    """
+    is_erased = _erased_by(collection, keys)
+    lines = []
+    for feature, _ in load_erasers():
+        try:
+            if not feature.mentions:
+                raise EraserFailed("it does not tell what it has stored")
+            for name, mentions in feature.load(feature.mentions)(settings).items():
+                if count := sum(map(is_erased, mentions)):
+                    lines.append(
+                        f"{name}: {count} erased images or keys are left; erase the patient again, or {name}"
+                    )
+        except Exception as error:  # whose text may name the patient
+            reason = str(error) if isinstance(error, CbirError) else describe_unexpected(error)
+            lines.append(f"not verified: what the feature {feature.name} has stored ({reason})")
+    return lines
+
+
+def _erased_by(collection: Collection, keys: Sequence[str]) -> Callable[[str], bool]:
+    """Return the function that tells whether an id is of an erased image, or of a patient with these keys."""
+    mark = content_marker(collection.folder)
+    with collection._engine.connect() as connection:
+        rows = connection.execute(select(images.c.image_id, images.c.patient_key)).all()
+        marks = set(connection.scalars(select(schema.erased.c.mark)))
+    present = {row.image_id for row in rows if row.patient_key not in keys}
+    of_patients = {row.image_id for row in rows} - present
+
+    def is_erased(text: str) -> bool:
+        content = text.partition("-")[0]  # with which the id of an image begins
+        return text in keys or text in of_patients or (text not in present and mark(content) in marks)
+
+    return is_erased
+
+
 def find_traces(collection: Collection, keys: Sequence[str]) -> list[str]:
     """Describe the traces of the patients with these keys, in words that name no patient; empty if there are none.
 
@@ -108,10 +147,13 @@ def find_traces(collection: Collection, keys: Sequence[str]) -> list[str]:
 
 
 def _contains(path: Path, pattern: bytes) -> bool:
-    if path.stat().st_size == 0:  # cannot be mapped
+    try:
+        if path.stat().st_size == 0:  # cannot be mapped
+            return False
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            return mapped.find(pattern) >= 0
+    except FileNotFoundError:  # SQLite's log goes when the last connection is closed
         return False
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        return mapped.find(pattern) >= 0
 
 
 def _old_snapshots(folder: Path, connection: Connection) -> Iterator[str]:

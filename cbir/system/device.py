@@ -15,6 +15,7 @@ import numpy as np
 from cbir.errors import DeviceFailed, InvalidInput
 from cbir.system.device_failure import device_failures, first_line, gpu_failure
 from cbir.system.files import try_lock
+from cbir.system.ownership import open_or_create
 from cbir.system.remedies import install_command
 
 DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # Linux, and Windows Subsystem for Linux
@@ -202,7 +203,7 @@ def acquire_device_lock(folder: Path) -> bool:
 def _open_lock(folder: Path) -> int:
     """Open the lock's file; the folder itself, in place of it, where nothing can be written."""
     try:
-        return os.open(folder / "device.lock", os.O_WRONLY | os.O_CREAT, 0o666)
+        return open_or_create(folder / "device.lock", os.O_WRONLY, 0o666)
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES):
             raise

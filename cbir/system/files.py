@@ -17,18 +17,16 @@ from stat import S_ISREG
 from typing import Any, BinaryIO, TextIO, cast
 
 from cbir.errors import CbirError, InvalidInput
+from cbir.system.ownership import BINARY as BINARY
+from cbir.system.ownership import OWNER_FILE as OWNER_FILE
+from cbir.system.ownership import OWNER_FOLDER as OWNER_FOLDER
+from cbir.system.ownership import create_file, give_folder, make_folder
 
 SUFFIX = ".partial"
-
-OWNER_FILE = 0o600
-
-OWNER_FOLDER = 0o700
 
 PUBLIC_FILE = (
     0o666  # less the umask; for what is about no patient: tests/project/test_private_outputs.py lists it
 )
-
-BINARY: int = getattr(os, "O_BINARY", 0)  # for os.open: Windows else ends lines in its own way
 
 
 @contextmanager
@@ -74,9 +72,8 @@ def atomic_binary(
     """
     partial = path.with_name(path.name + suffix)
     partial.unlink(missing_ok=True)
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY
     try:
-        with open(os.open(partial, flags, permissions), "w+b") as file:
+        with open(create_file(partial, os.O_RDWR, permissions), "w+b") as file:
             yield cast(BinaryIO, file)
             file.flush()
             if durable:
@@ -145,17 +142,18 @@ def private_folder(folder: Path) -> None:
         if not each.is_dir():
             if each.exists() and each != folder:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
-            each.mkdir(mode=OWNER_FOLDER, exist_ok=True)
+            make_folder(each, exist_ok=True)
 
 
-def copy_file(source: Path, target: Path) -> None:
-    """Copy the content of `source` to `target`."""
-    with source.open("rb") as content, atomic_binary(target) as file:
+def copy_file(source: Path, target: Path, permissions: int = OWNER_FILE) -> None:
+    """Copy the content of `source` to `target`; see `atomic_binary`."""
+    with source.open("rb") as content, atomic_binary(target, permissions=permissions) as file:
         shutil.copyfileobj(content, file)
 
 
 def rename_durably(partial: Path, folder: Path) -> None:
     """Rename a finished folder `partial` to `folder`, so that a power cut leaves all of it or nothing."""
+    give_folder(partial)
     if hasattr(os, "sync"):  # all file systems, since the folder may hold any number of files
         os.sync()
     partial.rename(folder)

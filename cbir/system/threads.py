@@ -2,6 +2,8 @@
 
 Long computations pass checkpoints between two blocks of work."""
 
+import ctypes
+import gc
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -207,6 +209,14 @@ def keep_to_one_core() -> None:
     """Let `for_each` start no helpers in this process, because sibling processes use the other cores."""
     while _spare_cores.acquire(blocking=False):
         pass
+
+
+def release_memory() -> None:
+    """Return memory that is not used any more to the system, which the C library else keeps for later."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None  # glibc only
+    if trim is not None:
+        trim(0)
 
 
 def for_each(chunks: Iterator[Chunk], work: Callable[[slice, Any], None], threads: int) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 from flask import g
 
 from cbir.errors import InvalidInput
-from cbir.system.files import BINARY, OWNER_FILE, has_room, private_folder, wait_lock
+from cbir.system.files import BINARY, has_room, private_folder, wait_lock
+from cbir.system.ownership import open_or_create
 from service.access.audit_chain import (
     CHECK,
     NOT_WRITTEN,
@@ -88,7 +89,7 @@ class AuditFiles:
         Creates the key and the note of the last line, unless they exist.
         """
         had_note = self.note_file.exists()
-        note = os.open(self.note_file, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
+        note = open_or_create(self.note_file, os.O_RDWR)
         try:
             wait_lock(note)
             had_key = self.key_file.exists()
@@ -252,7 +253,7 @@ class AuditLog(AuditWriter):
 
     def _open_file(self) -> None:
         private_folder(self.path.parent)
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | BINARY, OWNER_FILE)
+        file = open_or_create(self.path, os.O_WRONLY | os.O_APPEND)
         self.close()
         self._file = file
 

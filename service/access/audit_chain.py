@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from cbir.errors import CbirError, InvalidInput
-from cbir.system.files import BINARY, OWNER_FILE
+from cbir.system.ownership import create_file
 from service.state.schema import StateUnavailable
 
 RESTARTED = "chain restarted"  # action of the line that follows a missing note of the last line
@@ -72,7 +72,7 @@ def read_or_create_key(file: Path) -> bytes:
     with suppress(FileNotFoundError):
         return read_key(file)
     key = secrets.token_hex(KEY_BYTES)
-    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, OWNER_FILE)
+    opened = create_file(file, os.O_WRONLY)
     try:
         with os.fdopen(opened, "wb", buffering=0) as written:
             if written.write(key.encode()) < len(key):

@@ -2,10 +2,19 @@
 
 import logging
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from flask import Flask, Response, g, has_request_context, request
 
-from cbir.errors import CbirError, CollectionBusy, CollectionDamaged, DatabaseUnavailable, StorageFull
+from cbir.errors import (
+    AccessDenied,
+    CbirError,
+    CollectionBusy,
+    CollectionDamaged,
+    DatabaseUnavailable,
+    StorageFull,
+    access_denied,
+)
 from cbir.system.access_rights import ALL_RIGHTS, Rights, Scope
 from service.access.rate_limits import network_of
 from service.access.sessions import Session
@@ -17,6 +26,7 @@ PUBLIC_DETAILS: dict[type[CbirError], str] = {
     StorageFull: "the disk of the collection is full; nothing is damaged, and searching continues",
     CollectionBusy: "another request, job or process is writing to the collection; try again later",
     CollectionDamaged: "the collection's files are damaged; the log of the service says which",
+    AccessDenied: "the service has no right to a file; the log of the service says to which",
     DatabaseUnavailable: "the database of the collection does not answer at the moment; the log says why",
     StateUnavailable: "the state of the service cannot be used at the moment; the log of the service says why",
     NotReady: "the collection cannot be opened at the moment; the log of the service says why",
@@ -93,6 +103,7 @@ def hide_private_details(app: Flask) -> None:
     """Replace the details of errors that name paths or processes in the responses of `app`."""
     for error_type in PUBLIC_DETAILS:
         app.register_error_handler(error_type, _handle)
+    app.register_error_handler(PermissionError, _handle_denied)
 
 
 def public_text(error: CbirError) -> str:
@@ -107,6 +118,10 @@ def logged_public_text(error: CbirError) -> str:
     if text != str(error):
         log.warning("%s", error)
     return text
+
+
+def _handle_denied(error: PermissionError) -> Response:
+    return _handle(access_denied(error, Path(), writing=True))
 
 
 def _handle(error: CbirError) -> Response:

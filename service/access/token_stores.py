@@ -14,16 +14,17 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from cbir.errors import InvalidInput, StorageFull
+from cbir.errors import InvalidInput, StorageFull, access_denied
 from cbir.settings import Settings
 from cbir.store.base.damage import raise_when_full
 from cbir.system.access_rights import Rights, Scope
-from cbir.system.files import OWNER_FILE, atomic_binary, private_folder, wait_lock
+from cbir.system.files import atomic_binary, private_folder, wait_lock
+from cbir.system.ownership import open_or_create
 from service.access.token_list import Token, TokenStorage, TokensUnreadable, token_id_of
 from service.state.access_rows import add_token, load_uses, mark_revoked, read_tokens, save_use
 from service.state.database import StateDatabase
 from service.state.schema import StateUnavailable, unix_time
-from service.state.sqlite_file import give_to_owner, permission_problem
+from service.state.sqlite_file import permission_problem
 
 __all__ = ["FILE", "Scope", "Token", "TokenStore", "TokensUnreadable"]
 
@@ -72,6 +73,8 @@ class TokenStore(TokenStorage):
         except FileNotFoundError:
             self._check_never_made()
             return None
+        except PermissionError as error:
+            raise TokensUnreadable(str(access_denied(error, self.file))) from error
         except OSError as error:
             raise TokensUnreadable(f"{self.file} cannot be read: {error.strerror}") from error
         self._check_permissions(status.st_mode)
@@ -99,6 +102,8 @@ class TokenStore(TokenStorage):
             if match and hashlib.sha256(match[2]).hexdigest().encode() != match[1]:
                 raise TokensUnreadable(self._damaged)
             tokens = TOKEN_LIST.validate_json(match[2] if match else content)
+        except PermissionError as error:
+            raise TokensUnreadable(str(access_denied(error, self.file))) from error
         except OSError as error:
             raise TokensUnreadable(f"{self.file} cannot be read: {error.strerror}") from error
         except ValidationError as error:
@@ -118,10 +123,9 @@ class TokenStore(TokenStorage):
         folder = self.file.parent
         with self._translated_errors(folder):
             private_folder(folder)
-            lock = os.open(folder / f"{FILE}.lock", os.O_RDWR | os.O_CREAT, OWNER_FILE)
+            lock = open_or_create(folder / f"{FILE}.lock", os.O_RDWR)
         try:
             with self._translated_errors(self.file):
-                give_to_owner(lock, folder)
                 wait_lock(lock)
             tokens = self._load()[0] if self._status() else {}
             yield tokens
@@ -137,6 +141,8 @@ class TokenStore(TokenStorage):
         try:
             with raise_when_full(self.file.parent):
                 yield
+        except PermissionError as error:
+            raise StateUnavailable(str(access_denied(error, path, writing=True))) from error
         except OSError as error:
             raise StateUnavailable(
                 f"{path} in state_folder cannot be written: {error.strerror}; make it writable for the service"
@@ -149,7 +155,6 @@ class TokenStore(TokenStorage):
             content,
         )
         with atomic_binary(self.file) as file:
-            give_to_owner(file.fileno(), self.file.parent)
             file.write(content)
 
 

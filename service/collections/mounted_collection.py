@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 from flask import g, has_request_context
 
-from cbir.errors import CbirError, CollectionBusy, DatabaseUnavailable, NotFound
+from cbir.errors import (
+    AccessDenied,
+    CbirError,
+    CollectionBusy,
+    DatabaseUnavailable,
+    NotFound,
+    raise_when_denied,
+)
 from cbir.evaluation.auto_choice import ChoiceUpdater
 from cbir.search import Searcher
 from cbir.settings import Settings
@@ -30,7 +37,7 @@ from cbir.store.upkeep.restore import open_or_fallback
 from cbir.store.writing.writer import Writer
 from service.access.caller import current_rights
 from service.collections.database_watcher import DatabaseWatcher
-from service.http.problems import NotReady
+from service.http.problems import NotAccessible, NotReady
 
 MAX_FILTERS = 32  # each holds the rows that it matches
 
@@ -206,8 +213,9 @@ class CollectionHandle:
         """
         opened = self._opened
         try:
-            folder = resolve_alias(self.path)
-            file = _database_identity(folder)
+            with raise_when_denied(self.path):
+                folder = resolve_alias(self.path)
+                file = _database_identity(folder)
         except CbirError as error:
             return self._keep(opened, error)
         if opened and (opened.folder, opened.file) == (folder, file):
@@ -242,7 +250,7 @@ class CollectionHandle:
     def _keep(self, opened: OpenedCollection | None, error: CbirError) -> OpenedCollection:
         """Return the collection in use, since the alias leads to none; raises NotReady without one."""
         if opened is None or not self.is_alias:
-            raise error if isinstance(error, NotReady) else NotReady(str(error)) from error
+            raise _not_ready(error) from error
         reason = str(error).replace(f"{self.path.parent}{os.sep}", "")
         self._switch_problem = f"the alias cannot be followed, {opened.folder.name} stays in use: {reason}"
         return opened
@@ -262,6 +270,8 @@ class CollectionHandle:
         except DatabaseUnavailable as error:
             self._watcher.note(str(error))
             raise
+        except AccessDenied as error:  # soon found again, and over when the right is given
+            raise _not_ready(error) from error
         except CbirError as error:
             self._failed = FailedOpening(files, time.monotonic() + RETRY_SECONDS, str(error))
             raise NotReady(str(error)) from error
@@ -322,6 +332,12 @@ class CollectionHandle:
         return problem
 
 
+def _not_ready(error: CbirError) -> NotReady:
+    if isinstance(error, NotReady):
+        return error
+    return (NotAccessible if isinstance(error, AccessDenied) else NotReady)(str(error))
+
+
 def _file_states(folder: Path) -> FileStates:
     """Return what changes when the database is written, but not when it is only opened."""
     states = []
@@ -340,6 +356,8 @@ def _database_identity(folder: Path) -> FileIdentity:
             status = (folder / name).stat()
         except FileNotFoundError:
             continue
+        except PermissionError:
+            raise
         except OSError as error:
             raise NotReady(f"there is no collection in {folder}: {error.strerror}") from error
         return status.st_dev, status.st_ino

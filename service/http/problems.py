@@ -81,6 +81,10 @@ class NotReady(CbirError):
     """The collection cannot be opened at the moment."""
 
 
+class NotAccessible(errors.AccessDenied, NotReady):
+    """The collection cannot be opened, since the service has no right to one of its files."""
+
+
 class TooManyRequests(CbirError):
     """The service or a caller is at a limit. retry_after: seconds until the request may be repeated."""
 
@@ -117,6 +121,7 @@ KIND_BY_ERROR: dict[type[CbirError], str] = {
     TooManyRequests: "too-many-requests",
     errors.CollectionBusy: "collection-busy",
     errors.CollectionDamaged: "collection-damaged",
+    errors.AccessDenied: "access-denied",
     NotReady: "not-ready",
     errors.DatabaseUnavailable: "database-unavailable",
     errors.IndexUnavailable: "index-unavailable",

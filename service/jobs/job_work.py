@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cbir.settings import Settings
 from cbir.store.collection_address import is_alias
 from cbir.system.features import FeatureUnusable, features
-from cbir.system.files import BINARY
+from cbir.system.ownership import create_file
 from cbir.system.threads import cores
 from indexer.index_job import run_index_job
 from indexer.index_request import IndexRequest
@@ -63,7 +63,7 @@ def _write(file: Path) -> None:
     identity = secrets.token_hex(16)
     partial = file.with_name(f"{NAME}.{identity}")
     try:
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o666), "wb") as opened:
+        with open(create_file(partial, os.O_WRONLY, 0o666), "wb") as opened:
             inode = os.fstat(opened.fileno()).st_ino
             opened.write(json.dumps({"id": identity, "inode": inode}).encode())
         partial.replace(file)

@@ -15,9 +15,9 @@ from pydantic import Field
 
 import cbir
 from cbir.errors import CbirError, InvalidInput
+from cbir.ingest.process_memory import resident_memory
 from cbir.settings import Settings
 from cbir.store import DatabaseError
-from cbir.system.memory import resident_memory
 from service.access.audit import log_fields
 from service.access.auth import access_control
 from service.access.caller import actor_name, current_caller

@@ -16,6 +16,8 @@ from sqlalchemy import Column, Connection, Engine, MetaData, Table, Text, create
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, DBAPIError
 
+from cbir.errors import access_denied
+from cbir.store.base.collection_folder import denied_database
 from cbir.store.base.damage import (
     changed_tables,
     current_total,
@@ -30,7 +32,8 @@ from cbir.store.base.damage import (
 from cbir.store.base.schema import row_totals
 from cbir.store.base.statements import float_bytes, row_checksum
 from cbir.store.safety.database_files import log_problem
-from cbir.system.files import BINARY, OWNER_FILE, private_folder
+from cbir.system.files import private_folder
+from cbir.system.ownership import create_file, open_or_create
 from service.state.schema import StateUnavailable, tables
 
 FILE = "state.sqlite"
@@ -64,20 +67,11 @@ def permission_problem(file: Path, mode: int) -> str | None:
     return None
 
 
-def give_to_owner(file: int, folder: Path) -> None:
-    """Give an open file to the owner of its folder: the service must be able to use what `sudo cbir` has made."""
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        owner = folder.stat()
-        os.fchown(file, owner.st_uid, owner.st_gid)
-
-
 @contextmanager
 def opened_for_owner(file: Path, flags: int) -> Iterator[int]:
-    """Yield an open file, which is closed at the end of the block; an empty one is given to its folder's owner."""
-    opened = os.open(file, flags | BINARY, OWNER_FILE)
+    """Yield an open file, which is closed at the end of the block; root gives a new one to its folder's owner."""
+    opened = create_file(file, flags) if flags & os.O_EXCL else open_or_create(file, flags & ~os.O_CREAT)
     try:
-        if os.fstat(opened).st_size == 0:  # new; someone may have given another one away on purpose
-            give_to_owner(opened, file.parent)
         yield opened
     finally:
         os.close(opened)
@@ -137,6 +131,8 @@ class SqliteFile:
             with raise_when_full(self.folder):
                 status = self._create_file()
             problem = permission_problem(self.file, status.st_mode)
+        except PermissionError as error:
+            raise StateUnavailable(str(access_denied(error, self.file, writing=True))) from error
         except OSError as error:
             raise StateUnavailable(
                 f"state_folder {self.folder} cannot be written: {error.strerror}"
@@ -256,6 +252,8 @@ class SqliteFile:
 
     def reason(self, error: DBAPIError) -> str:
         """Return the reason of an error in a line."""
+        if denied := denied_database(self.file, error.orig):
+            return str(denied)
         damaged = type(error) is DatabaseError  # and not one of its kinds, such as for a file that is locked
         return f"{error.orig}; {COPY_HELPS}" if damaged else str(error.orig)
 

@@ -1,6 +1,7 @@
 """Errors that are not about one request's contents."""
 
 import logging
+import re
 import resource
 import shutil
 from collections.abc import Iterator
@@ -14,11 +15,13 @@ from flask.testing import FlaskClient
 from cbir import settings
 from cbir.store.base import schema
 from cbir.store.records.patient_key import read_secret
+from cbir.system.access_rights import Scope
 from service.app import create_app
 from service.collections.app_state import EXTENSION, AppState
 from service.http.concurrency import ConcurrencyLimit
 from service.http.problems import TooManyRequests
-from tests.service.conftest import problem
+from tests.rights import obeying_rights, without_rights
+from tests.service.conftest import problem, stored_tokens
 
 
 def test_unknown_address(client: FlaskClient) -> None:
@@ -47,6 +50,35 @@ def test_unexpected_error_tells_nothing(app: Flask, caplog: pytest.LogCaptureFix
     assert "ValueError" in caplog.text
     assert "test_problems.py" in caplog.text
     assert "Jane" not in caplog.text
+
+
+@pytest.mark.parametrize("name", ["", schema.DATABASE, schema.SECRET, "map.npz"])
+def test_files_that_may_not_be_read_are_not_called_damaged(
+    writable: Path, pictures: list[Path], name: str
+) -> None:
+    (writable / "map.npz").touch()
+    client = create_app(writable, settings.load()).test_client()
+    address = {"": "/readyz", schema.DATABASE: "/readyz", "map.npz": "/v1/map"}.get(name, "/v1/images")
+    method = "POST" if name == schema.SECRET else "GET"
+    picture = {"data": pictures[-1].read_bytes(), "content_type": "image/png"} if method == "POST" else {}
+    with without_rights(writable / name):
+        answer = obeying_rights(lambda: client.open(address, method=method, **picture))
+    problem(answer, 503)
+    assert answer.json["type"].endswith("#access-denied")
+    assert re.search(f"the user .* may not (read|enter) .*/{name or writable.name}; ", answer.json["detail"])
+    assert obeying_rights(lambda: client.get("/readyz")).status_code == 200
+
+
+def test_only_administrators_see_which_file_may_not_be_read(writable: Path, tmp_path: Path) -> None:
+    _, token = stored_tokens(tmp_path / "state").create([Scope.search])
+    active = settings.load(state_folder=tmp_path / "state", require_tokens=True)
+    client = create_app(writable, active).test_client()
+    header = {"Authorization": f"Bearer {token}"}
+    with without_rights(writable / schema.DATABASE):
+        answer = obeying_rights(lambda: client.get("/v1/collection", headers=header))
+    problem(answer, 503)
+    assert str(writable) not in answer.text
+    assert "the log of the service says to which" in answer.json["detail"]
 
 
 def test_no_more_files_can_be_opened(app: Flask, indexed: Path) -> None:

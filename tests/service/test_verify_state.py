@@ -25,6 +25,7 @@ from service.state.database import open_state
 from service.state.schema import StateUnavailable
 from service.state.sqlite_file import damaged_tables, keep_sums
 from tests import benches
+from tests.rights import obeying_rights, without_rights
 from tests.service.conftest import command
 from tests.service.earlier_states import return_to_first_version
 
@@ -268,15 +269,25 @@ def test_tokens_of_an_earlier_version_get_a_hash(tmp_path: Path) -> None:
         TokenStore(tmp_path).all()
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="an owner who cannot write")
 def test_tokens_in_a_folder_that_cannot_be_written_are_read(tmp_path: Path) -> None:
     TokenStore(tmp_path).create([Scope.search])
     file = tmp_path / "tokens.json"
     tokens = list(TokenStore(tmp_path).all().values())
     file.write_bytes(TOKEN_LIST.dump_json(tokens, indent=1, exclude_none=True))
-    tmp_path.chmod(0o500)
-    assert list(TokenStore(tmp_path).all().values()) == tokens
-    tmp_path.chmod(0o700)
+    with without_rights(tmp_path, 0o500):
+        assert list(obeying_rights(TokenStore(tmp_path).all).values()) == tokens
+
+
+@pytest.mark.parametrize(
+    "name", [IMAGE, f"{IMAGE}/final.nrrd", f"{IMAGE}/SHA256SUMS", "state.sqlite", "tokens.json"]
+)
+def test_what_may_not_be_read_is_named_and_not_called_damaged(full: Path, name: str) -> None:
+    with without_rights(full / name):
+        listed = obeying_rights(lambda: problems(full))
+    assert "; ".join(listed).count(f" {(full / name).resolve()}; ") == 1
+    assert "may not" in "; ".join(listed)
+    assert "damaged" not in "; ".join(listed)
+    assert "changed" not in "; ".join(listed)
 
 
 def test_segmentations_of_an_earlier_version_get_a_manifest(full: Path) -> None:

@@ -18,7 +18,7 @@ from cbir.api.commands.change_collection import (
     patient_keys,
 )
 from cbir.api.commands.show_commands import list_labels
-from cbir.errors import CollectionDamaged, InvalidInput
+from cbir.errors import CbirError, CollectionDamaged, InvalidInput
 from cbir.search import command_options as options
 from cbir.store.collection_address import address_or_folder
 from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, print_values
@@ -141,15 +141,18 @@ def _refuse_address(folder: Path, means: str) -> None:
 
 
 def _find_traces(collection: "Collection", patient: str) -> list[str]:
+    from cbir import settings
     from cbir.store.base.damage import raise_when_damaged
-    from cbir.store.erasure import find_traces
+    from cbir.store.erasure import find_traces, find_traces_elsewhere
 
+    traces: list[str] = []
     try:
         with raise_when_damaged(collection.folder), collection.writer():  # no one writes meanwhile
             keys = [key for key in patient_keys(collection, patient) if PATIENT_KEY.fullmatch(key)]
-            return find_traces(collection, keys)
-    except CollectionDamaged as damage:
-        return [f"the search for traces of the patient did not end: {damage}"]
+            traces += find_traces(collection, keys)
+            return traces + find_traces_elsewhere(collection, settings.load(), keys)
+    except CbirError as error:
+        return [*traces, f"not verified: the search for traces of the patient did not end: {error}"]
 
 
 def _open_repaired(folder: Path, repair: bool) -> "tuple[Collection, Repair]":

@@ -20,6 +20,7 @@ from cbir.descriptors.networks.model_card import LARGEST_CARD, LARGEST_NETWORK, 
 from cbir.errors import InvalidInput
 from cbir.images.volume import AIR, DENSEST, VolumeGrid
 from cbir.system.files import PUBLIC_FILE, wait_lock, write_bytes
+from cbir.system.ownership import make_folder, open_or_create
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 GREATEST_SIDE = 2048  # pixels
@@ -311,8 +312,8 @@ def load_or_make(folder: Path, card: EncoderCard, make: Callable[[], bytes]) -> 
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of the folder, which is created if missing, against other processes that write to it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("ab") as file:
+    make_folder(folder, 0o777, parents=True, exist_ok=True)
+    with open(open_or_create(folder / ".lock", os.O_WRONLY, 0o666), "wb") as file:
         wait_lock(file.fileno())
         yield
 

@@ -12,9 +12,20 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cbir.errors import CollectionBusy, CollectionDamaged
+from cbir.errors import (
+    AccessDenied,
+    CollectionBusy,
+    CollectionDamaged,
+    access_denied,
+    find_denied,
+    may_read,
+    raise_when_denied,
+)
 from cbir.system.files import OWNER_FILE, OWNER_FOLDER, file_sha256, try_lock, wait_lock, write_bytes
+from cbir.system.ownership import create_file, open_or_create, set_mode
 
+DENYING = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR")
+FOREIGN = (".", "lost+found")  # how names of file systems begin, which are root's alone
 GROUP_FILE = stat.S_IRGRP | stat.S_IWGRP
 
 log = logging.getLogger(__name__)
@@ -33,7 +44,8 @@ def folder_mode(folder: Path) -> int:
 
 def create_private_file(path: Path) -> None:
     """Create an empty file, unless it exists, before a library does so with rights for everyone."""
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, file_mode(path.parent)))
+    with suppress(FileExistsError):
+        os.close(create_file(path, os.O_WRONLY, file_mode(path.parent)))
 
 
 def share_with_group(folder: Path) -> None:
@@ -42,23 +54,47 @@ def share_with_group(folder: Path) -> None:
     What belongs to another member of the group keeps the rights that it was given.
     """
     collection = folder.parent
-    with suppress(PermissionError):
-        folder.chmod(folder_mode(collection))
-    for path in folder.iterdir():
-        with suppress(PermissionError):
-            path.chmod(file_mode(collection))
+    modes = {path: file_mode(collection) for path in folder.iterdir()} | {folder: folder_mode(collection)}
+    for path, mode in modes.items():
+        with suppress(PermissionError, FileNotFoundError):
+            set_mode(path, mode)
 
 
 def restrict_files(folder: Path) -> None:
     """Leave `folder` and everything below it to its owner alone."""
     for path in (folder, *folder.rglob("*")):
-        path.chmod(OWNER_FOLDER if path.is_dir() else OWNER_FILE)
+        with suppress(FileNotFoundError):  # SQLite's log goes when the last connection is closed
+            path.chmod(OWNER_FOLDER if path.is_dir() else OWNER_FILE)
 
 
 def warn_if_open_to_others(folder: Path) -> None:
     """Log a warning if users outside the group can enter the collection in `folder`."""
     if os.name == "posix" and folder.stat().st_mode & stat.S_IRWXO:
         log.warning("every user of this machine can read %s; `chmod -R o= %s` prevents it", folder, folder)
+
+
+def require_readable(folder: Path) -> None:
+    """Raise AccessDenied if this process may not read a file in `folder`: what is damaged or missing is not known."""
+    folders = [folder]
+    while folders:
+        for entry in _entries(folders.pop()):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(Path(entry.path))
+            elif not may_read(Path(entry.path)) and (denied := find_denied(Path(entry.path))):
+                raise denied
+
+
+def _entries(folder: Path) -> list["os.DirEntry[str]"]:
+    """Return what is in a folder, but not what file systems keep there."""
+    with (
+        raise_when_denied(folder),
+        suppress(FileNotFoundError, NotADirectoryError),
+        os.scandir(folder) as entries,
+    ):
+        if denied := find_denied(folder):
+            raise denied
+        return [entry for entry in entries if not entry.name.startswith(FOREIGN)]
+    return []
 
 
 Stamp = tuple[int, int, int, int]  # of the file and of its log: when it changed, and size
@@ -86,6 +122,16 @@ def open_file(path: Path) -> sqlite3.Connection:
     if is_read_only(path.parent):
         mode = "mode=ro" if _stamp(_log(path))[1] else "immutable=1"
     return sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, check_same_thread=False)
+
+
+def denied_database(file: Path, error: BaseException | None) -> AccessDenied | None:
+    """Return the error to raise in place of one of SQLite, if this process may not use the files of a database."""
+    name = str(getattr(error, "sqlite_errorname", None) or "")
+    if not name.startswith(DENYING):
+        return None
+    writing = name.startswith("SQLITE_READONLY")
+    files = [file, *(file.with_name(f"{file.name}-{end}") for end in ("wal", "shm"))]
+    return next(filter(None, (find_denied(path, writing) for path in files)), None)
 
 
 def _log(path: Path) -> Path:
@@ -129,7 +175,7 @@ def writer_lock(folder: Path) -> Iterator[None]:
 
 
 def _open_or_create(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT, file_mode(Path(path).parent))
+    return open_or_create(Path(path), flags, file_mode(Path(path).parent))
 
 
 MANIFEST_NAME = "SHA256SUMS"
@@ -165,6 +211,8 @@ def read_sums(folder: Path) -> dict[str, str] | None:
         lines = content.decode().splitlines()
     except FileNotFoundError:
         return None
+    except PermissionError as error:
+        raise access_denied(error, folder) from error
     except (OSError, UnicodeDecodeError):
         raise damaged from None
     hashes = dict(line.split("  ", 1)[::-1] for line in lines[:-1] if "  " in line)
@@ -195,7 +243,8 @@ def changed_files(folder: Path, only: Iterable[str] | None = None) -> list[str]:
 
 def _has_hash(path: Path, expected: str) -> bool:
     try:
-        return file_sha256(path) == expected
+        with raise_when_denied(path):
+            return file_sha256(path) == expected
     except OSError:
         return False
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from sqlalchemy import Connection, Table
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from cbir.errors import CbirError, CollectionDamaged, InvalidInput, StorageFull
-from cbir.store.base.collection_folder import is_read_only
+from cbir.errors import CbirError, CollectionDamaged, InvalidInput, StorageFull, access_denied
+from cbir.store.base.collection_folder import denied_database, is_read_only
 from cbir.store.base.schema import CHECKED, COPIES, DATABASE, HISTORY, has_quarantine, quarantine
 from cbir.store.base.statements import checksum_sql, is_postgresql, other_type_sql, restored_types_sql
 
@@ -110,10 +110,18 @@ def describe_damage_of(folder: Path, error: Exception) -> str:
 
 @contextmanager
 def raise_when_damaged(folder: Path) -> Iterator[None]:
-    """Raise CollectionDamaged, or InvalidInput for a read-only folder, if the block cannot read the database."""
+    """Raise CollectionDamaged if the block cannot read the database.
+
+    AccessDenied if this process may not, and InvalidInput for a read-only folder with a log.
+    """
     try:
         yield
     except (*DAMAGE, OSError) as error:
+        if isinstance(error, PermissionError):
+            raise access_denied(error, folder) from error
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if denied := denied_database(folder / DATABASE, cause):
+            raise denied from error
         if is_read_only(folder) and "unable to open" in str(error):
             raise InvalidInput(
                 f"{folder} is not writable, and has a log ({DATABASE}-wal) that can only be read with write access; "

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, DisconnectionError
 
-from cbir.store.base.collection_folder import open_file, stamp_to_read
+from cbir.store.base.collection_folder import denied_database, open_file, stamp_to_read
 from cbir.store.base.reserved_labels import as_number
 from cbir.store.base.statements import COLUMN, WHOLE_NUMBER, is_postgresql, row_checksum
 from cbir.system.threads import checkpoint
@@ -255,7 +255,9 @@ def connect(folder: Path) -> Engine:
             raise DisconnectionError  # the pool opens the file again
 
     @event.listens_for(engine, "handle_error")
-    def _report_cancellation(context: Any) -> None:
+    def _report_reason(context: Any) -> None:
+        if denied := denied_database(path, context.original_exception):
+            raise denied
         if str(context.original_exception) == "interrupted":
             checkpoint()  # raises the reason in place of SQLite's error
         if isinstance(context.original_exception, UnicodeDecodeError):  # in a message, or in a damaged row

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from cbir.descriptors import lens_files, network_descriptors, slit_lamp_descriptor
 from cbir.descriptors.networks import model_card
-from cbir.errors import CbirError, InvalidInput
+from cbir.errors import AccessDenied, CbirError, InvalidInput, access_denied
 from cbir.store.base import collection_folder
 from cbir.store.base.collection_folder import changed_files, file_mode, folder_mode, write_sums
 from cbir.store.base.profile import Profile
 from cbir.system.files import SUFFIX, copy_file, rename_durably
+from cbir.system.ownership import make_folder
 
 MODEL_FOLDER = "model"
 
@@ -37,13 +38,12 @@ def has_model(folder: Path) -> bool:
 
 def copy_model(source: Path, target: Path) -> None:
     """Copy the files of a model from the folder `source` to the folder `target`, each atomically."""
-    target.mkdir(mode=folder_mode(target.parent), exist_ok=True)
+    make_folder(target, folder_mode(target.parent), exist_ok=True)
     copied = []
     for name in MODEL_FILES if model_card.has_embedding(source) else (lens_files.LENS_CARD,):
         if name == model_card.EMBEDDING_ONNX and not (source / name).exists():
             continue  # torch runs the model then
-        copy_file(source / name, target / name)
-        (target / name).chmod(file_mode(target))
+        copy_file(source / name, target / name, file_mode(target))
         copied.append(name)
     write_sums(target, copied)
 
@@ -75,6 +75,10 @@ def model_problem(folder: Path, profile: Profile) -> str | None:
             return _lens_problem(folder, profile)
         name = network_descriptors.EMBEDDING_NAME.fullmatch(profile.descriptor)
         return _embedding_problem(folder, name[1]) if name else None
+    except AccessDenied:
+        raise
+    except PermissionError as error:
+        raise access_denied(error, folder / MODEL_FOLDER) from error
     except (CbirError, OSError) as error:
         return f"the model cannot be read: {error}"
 

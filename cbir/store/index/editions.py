@@ -3,6 +3,7 @@
 Their record lies in a file, or, where several machines share an index, in the collection's PostgreSQL database.
 """
 
+import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from cbir.store.base.schema import DATABASE
 from cbir.store.index.port import VectorIndex
 from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
 from cbir.system.files import atomic_text, try_lock
+from cbir.system.ownership import make_folder, open_or_create
 
 FOLDER = "vector_index"  # in the files folder of a collection
 
@@ -98,11 +100,11 @@ class FolderEditions:
     def lock(self) -> Iterator[bool]:
         """Hold the lock; yields False if another process, or another thread, holds it."""
         self._make_folder()
-        with self._lock_path.open("ab") as file:
+        with open(open_or_create(self._lock_path, os.O_WRONLY, file_mode(self.folder)), "wb") as file:
             yield try_lock(file.fileno())
 
     def _make_folder(self) -> None:
-        self.folder.mkdir(mode=folder_mode(self.folder.parent), exist_ok=True)
+        make_folder(self.folder, folder_mode(self.folder.parent), exist_ok=True)
 
     def _inode(self) -> int:
         return self._database.stat().st_ino if self._database.exists() else 0

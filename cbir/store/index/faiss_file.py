@@ -17,13 +17,14 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.errors import CollectionDamaged
+from cbir.errors import CollectionDamaged, access_denied
 from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.store.base.collection_folder import file_mode
 from cbir.store.index.local_content import NO_IMAGE, FileRows, LocalContent, LocalKind
 from cbir.store.index.port import IndexPosition, Numbers
 from cbir.store.index.scope_numbers import random_keys
 from cbir.system.files import atomic_binary
+from cbir.system.ownership import open_or_create
 
 FORMAT = 2
 
@@ -137,6 +138,8 @@ def read_index_file(path: Path, kind: LocalKind) -> StoredIndex | None:
             read = kind.read(rows, file, size)
     except FileNotFoundError:
         return None
+    except PermissionError as error:
+        raise access_denied(error, path) from error
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise CollectionDamaged(f"the index {path.name} cannot be read") from error
     return StoredIndex(read, IndexPosition(*header["position"]), header["changes"])
@@ -284,7 +287,7 @@ class ChangeFile:
     def _append(self, kind: bytes, content: bytes, durable: bool = False) -> None:
         written = _with_digest(kind, content)
         mode = file_mode(self._path.parent)
-        with open(os.open(self._path, os.O_RDWR | os.O_CREAT, mode), "r+b") as file:
+        with open(open_or_create(self._path, os.O_RDWR, mode), "r+b") as file:
             file.truncate(self.end)  # what a killed process left unfinished
             file.seek(self.end)
             file.write(written)

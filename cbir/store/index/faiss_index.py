@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cbir.errors import CollectionDamaged, IndexUnavailable
+from cbir.errors import AccessDenied, CollectionDamaged, IndexUnavailable
 from cbir.gallery.vector_blocks import Floats
 from cbir.store.index.faiss_file import (
     ChangeFile,
@@ -210,6 +210,8 @@ class FaissIndex:
             if stamp != self._stamp:
                 try:
                     self._use(read_index_file(self._path, self._kind))
+                except AccessDenied as error:
+                    raise IndexUnavailable(str(error)) from error
                 except CollectionDamaged as error:
                     log.warning("%s; it is filled again", error)
                     self._use(None)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import settings
-from cbir.errors import CollectionDamaged, IndexUnavailable
+from cbir.errors import AccessDenied, CollectionDamaged, IndexUnavailable, access_denied
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import build_graph
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
@@ -32,6 +32,7 @@ from cbir.store.index.editions import FOLDER
 from cbir.store.index.port import Numbers
 from cbir.store.views.index_feed import IndexFeed, Version
 from cbir.system.files import atomic_binary, try_lock
+from cbir.system.ownership import make_folder, open_or_create
 from cbir.system.threads import checkpoint
 
 FORMAT = 1
@@ -90,6 +91,8 @@ def read_neighbours(path: Path) -> EditionGraph | None:
         return EditionGraph(header["edition"], header["generation"], _mapped_graph(mapped, header))
     except FileNotFoundError:
         return None
+    except PermissionError as error:
+        raise access_denied(error, path) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CollectionDamaged(f"the graph {path.name} cannot be read") from error
 
@@ -302,8 +305,9 @@ class StoredNeighbours:
             )
 
     def _build_alone(self, progress: Progress | None) -> bool:
-        self._folder.mkdir(mode=folder_mode(self._folder.parent), exist_ok=True)
-        with self._path.with_suffix(".neighbours-lock").open("ab") as file:
+        make_folder(self._folder, folder_mode(self._folder.parent), exist_ok=True)
+        lock = self._path.with_suffix(".neighbours-lock")
+        with open(open_or_create(lock, os.O_WRONLY, file_mode(self._folder)), "wb") as file:
             if not try_lock(file.fileno()):
                 return False
             if (opened := self._current.find()) and self.is_due():
@@ -337,6 +341,6 @@ class StoredNeighbours:
     def _read(self) -> EditionGraph | None:
         try:
             return read_neighbours(self._path)
-        except CollectionDamaged as error:
+        except (CollectionDamaged, AccessDenied) as error:
             log.warning("%s; it is built again", error)
             return None

@@ -15,7 +15,8 @@ from cbir import settings
 from cbir.errors import CollectionDamaged, DatabaseUnavailable, InvalidInput
 from cbir.store.base.collection_folder import file_mode
 from cbir.system.addresses import collection_name, validate_collection_address
-from cbir.system.files import OWNER_FOLDER, read_password, write_bytes
+from cbir.system.files import read_password, write_bytes
+from cbir.system.ownership import make_folder
 
 NAME = "database.json"
 PASSWORDS = "CBIR_COLLECTION_PASSWORDS"  # JSON, by user and hash of the server; child processes inherit it
@@ -45,7 +46,7 @@ def files_folder(address: str) -> Path:
     loaded = settings.load()
     root = loaded.collection_files or loaded.state_folder / "collections"
     folder = root / server_hash(url) / collection_name(address)
-    folder.mkdir(mode=OWNER_FOLDER, parents=True, exist_ok=True)
+    make_folder(folder, parents=True, exist_ok=True)
     text = url.render_as_string(hide_password=False)
     description = read_database_file(folder)
     if description is None or description.address != text:

@@ -1,7 +1,9 @@
 """Counts of a collection's images and labels: which keys and values there are, and how many images have them."""
 
 import json
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -222,16 +224,18 @@ def collection_info(connection: Connection, folder: Path, profile: Profile) -> d
         "statistics_fitted_on": statistics.fitted_on if statistics else None,
         "snapshot": snapshot.model_dump(include={"file", "generation", "images"}) if snapshot else None,
         "labels": count_label_keys(connection),
-        "bytes_on_disk": sum(_size(path) for path in folder.rglob("*")),
+        "bytes_on_disk": _bytes_in(folder),
     }
 
 
-def _size(path: Path) -> int:
-    """Return the bytes of a file; 0 for folders, and for files that a writer has just removed."""
-    try:
-        return path.stat().st_size if path.is_file() else 0
-    except FileNotFoundError:
-        return 0
+def _bytes_in(folder: Path) -> int:
+    """Return the bytes of all files in a folder, without files and folders that a writer has just removed."""
+    size = 0
+    for inner, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += os.stat(os.path.join(inner, name)).st_size
+    return size
 
 
 def frequent_values(connection: Connection, key: str, limit: int) -> list[tuple[str, int]]:

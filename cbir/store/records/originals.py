@@ -6,7 +6,6 @@ changes are logged, those of deleted images stay until they are in the backup to
 
 import hashlib
 import json
-import shutil
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +17,8 @@ from cbir.store.base.schema import held_sources, images, original_files
 from cbir.store.base.statements import Statement, insert_missing, with_checksum
 from cbir.store.postgresql.postgresql_database import Database
 from cbir.store.safety.change_log import is_logged
-from cbir.system.files import OWNER_FOLDER, SUFFIX, sync_folder, write_bytes
+from cbir.system.files import SUFFIX, copy_file, sync_folder, write_bytes
+from cbir.system.ownership import make_folder
 
 FOLDER = "originals"
 UPLOAD = "upload:"  # prefix of the sources of uploaded images
@@ -52,7 +52,7 @@ def store_original(folder: Path, data: bytes) -> str:
             "rb"
         ).close()  # on shared storage, `exists` may not know yet that another machine deleted it
     except FileNotFoundError:
-        target.parent.mkdir(mode=folder_mode(folder), exist_ok=True)
+        make_folder(target.parent, folder_mode(folder), exist_ok=True)
         write_bytes(target, data, permissions=file_mode(folder))
     return source
 
@@ -161,9 +161,9 @@ def copy_originals(folder: Path, target: Path) -> None:
     """Copy those originals of the collection in `folder` that the folder `target` does not have yet."""
     if not (folder / FOLDER).is_dir():
         return
-    (target / FOLDER).mkdir(mode=OWNER_FOLDER, exist_ok=True)
+    make_folder(target / FOLDER, exist_ok=True)
     for path in (folder / FOLDER).iterdir():
         copy = target / FOLDER / path.name
         if path.suffix != SUFFIX and not copy.exists():
             with suppress(FileNotFoundError):  # deleted meanwhile
-                shutil.copy2(path, copy)
+                copy_file(path, copy)

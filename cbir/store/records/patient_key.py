@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, select
 
-from cbir.errors import CbirError, CollectionDamaged
+from cbir.errors import CbirError, CollectionDamaged, raise_when_denied
 from cbir.store.base import metadata, schema
 from cbir.store.base.damage import DAMAGE, find_copy, restore_advice
 from cbir.store.base.schema import COPIES, COPY, DATABASE, SECRET, images
@@ -30,11 +30,12 @@ KEY_CHECK = "key_check"  # key in `meta`: a hash of the key, so that another one
 def read_secret(folder: Path) -> bytes:
     """Return the key that patients' identifiers are hashed with.
 
-    Raises CollectionDamaged, or OSError if the process cannot open files at the moment.
+    Raises CollectionDamaged, AccessDenied, or OSError if the process cannot open files at the moment.
     """
     damaged = f"the key file {SECRET} of {folder} is missing or damaged"
     try:
-        secret = bytes.fromhex((folder / SECRET).read_text(encoding="utf-8"))
+        with raise_when_denied(folder / SECRET):
+            secret = bytes.fromhex((folder / SECRET).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES:
             raise

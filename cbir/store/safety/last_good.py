@@ -23,6 +23,7 @@ from cbir.store.safety import change_log
 from cbir.store.safety.change_log import logging_triggers
 from cbir.store.safety.database_files import require_sound_log
 from cbir.system.files import sync_folder
+from cbir.system.ownership import give_folder
 
 Definition = tuple[str, str, str | None]  # type, table, SQL
 
@@ -95,6 +96,7 @@ def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> No
         for name in (DATABASE, SECRET):
             with (partial / name).open("rb+") as file:
                 os.fsync(file.fileno())
+        give_folder(partial)
         if (folder / NAME).exists():
             (folder / NAME).rename(folder / PREVIOUS)
         partial.rename(folder / NAME)

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.errors import CollectionDamaged
+from cbir.errors import CollectionDamaged, access_denied, raise_when_denied
 from cbir.store.base.collection_folder import file_mode, folder_mode, update_sums, write_sums
 from cbir.system.files import SUFFIX, atomic_binary, atomic_text
+from cbir.system.ownership import make_folder
 
 AUDIT_FILE = "audit.json"
 
@@ -32,7 +33,8 @@ def read_audit_file(folder: Path) -> str | None:
     """
     damaged = CollectionDamaged(f"{AUDIT_FILE} of {folder} is damaged; audit the collection again")
     try:
-        content = (folder / AUDIT_FILE).read_bytes().decode()
+        with raise_when_denied(folder / AUDIT_FILE):
+            content = (folder / AUDIT_FILE).read_bytes().decode()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
@@ -87,6 +89,8 @@ def read_map(folder: Path) -> StoredMap | None:
         stored = StoredMap(arrays["numbers"], arrays["positions"], arrays["transform"].tobytes().decode())
     except FileNotFoundError:
         return None
+    except PermissionError as error:
+        raise access_denied(error, folder / MAP_FILE) from error
     except Exception as error:  # the parts of a damaged archive raise nearly anything
         raise CollectionDamaged(f"the map {MAP_FILE} cannot be read; {_MAP_AGAIN}") from error
     numbers, positions = stored.numbers, stored.positions
@@ -148,7 +152,7 @@ def write_projection(folder: Path, projection: CellProjection) -> None:
     """Begin the cells of the collection in `folder`; those that were there before are dropped."""
     drop_cells(folder)
     cells = folder / CELLS
-    cells.mkdir(mode=folder_mode(folder))
+    make_folder(cells, folder_mode(folder))
     with atomic_binary(cells / PROJECTION, permissions=file_mode(folder)) as file:
         np.savez(file, mean=projection.mean, axes=projection.axes, side=np.int64(projection.side))
     write_sums(cells, (PROJECTION,))
@@ -197,6 +201,8 @@ def read_cells(folder: Path) -> RegionCells | None:
         return None
     except CollectionDamaged:
         raise
+    except PermissionError as error:
+        raise access_denied(error, folder / CELLS) from error
     except Exception as error:  # the parts of a damaged archive raise nearly anything
         raise CollectionDamaged(f"the cells in {CELLS} cannot be read; {_CELLS_AGAIN}") from error
     if not sound or any(part.dtype != projection.record or part.ndim != 1 for part in parts):
@@ -221,7 +227,7 @@ def _paths(folder: Path) -> list[Path]:
 def _load(path: Path) -> NDArray[np.void]:
     try:
         loaded: NDArray[np.void] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         raise
     except Exception as error:  # as above
         raise CollectionDamaged(f"the cells {CELLS}/{path.name} cannot be read; {_CELLS_AGAIN}") from error

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from cbir.errors import CollectionDamaged
+from cbir.errors import CollectionDamaged, access_denied, raise_when_denied
 from cbir.gallery.code_index import CodeIndex
 from cbir.gallery.flat_index import FlatIndex
 from cbir.gallery.knn import NEAREST, NearestNeighbours
@@ -144,6 +144,8 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
     ------
     CollectionDamaged
         If the file does not match its description.
+    AccessDenied
+        If this process may not read it.
     """
     try:
         if path.stat().st_size != info.size:
@@ -159,6 +161,8 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
         flat.referenced_objects = [index, mapped]  # it is a part of the one and views the other
         ids = faiss.vector_to_array(index.id_map)
         faiss.Int64Vector().swap(index.id_map)  # frees its own copy
+    except PermissionError as error:
+        raise access_denied(error, path) from error
     except (OSError, ValueError, RuntimeError, AttributeError) as error:
         raise CollectionDamaged(f"the snapshot {path.name} cannot be read") from error
     count = len(ids)
@@ -227,7 +231,7 @@ def read_codes(path: Path, checksum: str, snapshot: Snapshot) -> CodeIndex:
         If the file is missing or has changed.
     """
     try:
-        with path.open("rb") as file:
+        with raise_when_denied(path), path.open("rb") as file:
             if hashlib.file_digest(file, _blake2b).hexdigest() != checksum:
                 raise CollectionDamaged(f"the codes {path.name} have changed since they were written")
             file.seek(0)
@@ -279,6 +283,8 @@ def read_knn(path: Path, count: int, dimensions: int) -> NearestNeighbours:
         projection = arrays["projection"]
         space = Space(arrays["centre"], projection if projection.size else None)
         neighbours = NearestNeighbours(space, arrays["rows"], arrays["squared"], arrays["lengths"])
+    except PermissionError as error:
+        raise access_denied(error, path) from error
     except Exception as error:  # the parts of a damaged archive raise nearly anything
         raise CollectionDamaged(f"the neighbours {path.name} cannot be read") from error
     fits = (

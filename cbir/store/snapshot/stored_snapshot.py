@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from sqlalchemy import Connection, Select, delete, func, insert, select
 
-from cbir.errors import CollectionDamaged
+from cbir.errors import CollectionDamaged, raise_when_denied
 from cbir.store.base import metadata, normalisation, schema
 from cbir.store.base.collection_folder import file_mode
 from cbir.store.base.damage import REPAIR
@@ -204,7 +204,8 @@ def snapshot_statistics(connection: Connection, folder: Path, info: SnapshotInfo
     if info is None or info.statistics_fingerprint is None:
         return metadata.read_statistics(connection)
     try:
-        text = (folder / "snapshots" / info.statistics).read_text(encoding="utf-8")
+        with raise_when_denied(folder / "snapshots"):
+            text = (folder / "snapshots" / info.statistics).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CollectionDamaged(f"the statistics {info.statistics} cannot be read") from error
     if fingerprint(text) != info.statistics_fingerprint:

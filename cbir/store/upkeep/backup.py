@@ -22,6 +22,7 @@ from cbir.store.records.patient_key import KEY_CHECK, require_key
 from cbir.store.safety import change_log
 from cbir.store.upkeep.verify import verify_content
 from cbir.system.files import OWNER_FILE, OWNER_FOLDER, rename_durably
+from cbir.system.ownership import make_folder
 
 WAIT_SECONDS = 60.0  # for another writer to end
 
@@ -73,7 +74,8 @@ def back_up_collection(collection: Collection, folder: Path, log: bool = False) 
 def _copy_collection(collection: Collection, partial: Path) -> None:
     with collection._engine.connect() as reader:
         key_hash = require_key(reader, collection.folder)  # before anything is copied
-    partial.mkdir(parents=True, mode=OWNER_FOLDER)
+    make_folder(partial.parent, 0o777, parents=True, exist_ok=True)
+    partial.mkdir(mode=OWNER_FOLDER)  # root's, so that no one else can put anything into it
     copy_originals(collection.folder, partial)  # before any is deleted
     create_private_file(partial / DATABASE)
     with closing(require_sqlite(collection._engine, "a backup").raw_connection()) as connection:

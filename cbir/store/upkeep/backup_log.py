@@ -20,7 +20,8 @@ from cbir.store.base.statements import NULL, row_checksum
 from cbir.store.collection import Collection
 from cbir.store.records import originals
 from cbir.store.safety import change_log
-from cbir.system.files import OWNER_FILE, OWNER_FOLDER, SUFFIX, atomic_binary, sync_folder
+from cbir.system.files import OWNER_FILE, SUFFIX, atomic_binary, sync_folder
+from cbir.system.ownership import make_folder
 
 LOG_FILE = "changes.sqlite"
 TABLE = (
@@ -170,7 +171,7 @@ def _copy_originals(source: Path, target: Path) -> list[str]:
     copied: list[str] = []
     if not source.is_dir():
         return copied
-    target.mkdir(mode=OWNER_FOLDER, exist_ok=True)
+    make_folder(target, exist_ok=True)
     for path in source.iterdir():
         if path.suffix != SUFFIX and not (target / path.name).exists():
             with (

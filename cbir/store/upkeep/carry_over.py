@@ -4,7 +4,7 @@ The target can be searched and is complete for the images that it has at any tim
 """
 
 import os
-import shutil
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,8 @@ from cbir.store.upkeep.carried_history import (
 from cbir.store.upkeep.carried_rows import drop_decided, missing_in_quarantine, quarantine_described
 from cbir.store.writing.creation import COLLECTION_ID
 from cbir.store.writing.writer import Writer
-from cbir.system.files import sync_folder
+from cbir.system.files import copy_file, sync_folder
+from cbir.system.ownership import make_folder
 
 PAGE = 2000  # images compared at a time
 ATTEMPTS = 3  # to follow a source that others write to
@@ -335,7 +336,7 @@ class CarryOver:
         noted -= {row[0] for row in rows_matching(connection, [column], column, noted)}
         target = self._target.folder / originals.FOLDER
         if noted:
-            target.mkdir(mode=folder_mode(self._target.folder), exist_ok=True)
+            make_folder(target, folder_mode(self._target.folder), exist_ok=True)
         for name in sorted(noted):
             original = self._source.folder / originals.FOLDER / name
             if original.exists() and not (target / name).exists():
@@ -360,6 +361,4 @@ def _link_or_copy(original: Path, target: Path) -> None:
     try:
         os.link(original, target)
     except OSError:
-        partial = target.with_name(f"{target.name}.partial")
-        shutil.copy2(original, partial)
-        partial.replace(target)
+        copy_file(original, target, stat.S_IMODE(original.stat().st_mode))

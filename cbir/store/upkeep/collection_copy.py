@@ -37,6 +37,7 @@ from cbir.store.upkeep.verify import verify_content
 from cbir.store.views.collection_view import PAGE, vector_pages
 from cbir.store.writing.creation import create_files
 from cbir.system.files import OWNER_FOLDER, SUFFIX, rename_durably
+from cbir.system.ownership import give_folder, make_folder
 
 Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
 
@@ -250,9 +251,11 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput(f"{folder} exists and is not an empty folder; name another")
+    secret = collection.secret  # before anything is written
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True, mode=OWNER_FOLDER)
+    make_folder(partial.parent, 0o777, parents=True, exist_ok=True)
+    partial.mkdir(mode=OWNER_FOLDER)  # root's, so that no one else can put anything into it
     keys = list(collection.label_keys())
     dimensions = vector_format(collection.profile).dimensions
     numbers = _spool_vectors(partial / SPOOL, collection)
@@ -260,7 +263,6 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
     with (partial / "records.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(table_header(COLUMNS, keys))
-        secret = collection.secret
         for number, record in collection.iterate():
             row = int(np.searchsorted(numbers, number))
             if row == len(numbers) or numbers[row] != number:
@@ -274,6 +276,7 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
     profile = collection.profile.model_dump() | {"hash": collection.profile.hash}
     (partial / "profile.json").write_text(json.dumps(profile, indent=2) + "\n", encoding="utf-8")
     restrict_files(partial)
+    give_folder(partial)
     partial.replace(folder)  # over an empty folder at most
     return len(exported)
 

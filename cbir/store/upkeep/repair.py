@@ -12,7 +12,7 @@ from sqlalchemy.exc import DatabaseError
 
 from cbir.errors import CbirError, CollectionBusy, CollectionDamaged
 from cbir.store.base import metadata
-from cbir.store.base.collection_folder import writer_lock
+from cbir.store.base.collection_folder import require_readable, writer_lock
 from cbir.store.base.damage import (
     changed_history,
     checked_and_history,
@@ -78,12 +78,15 @@ def repair_rows(collection: Collection) -> Repair:
 
     Rows that never change (vectors, thumbnails) are taken by their image; others only if the checksum proves that the
     copy is what was stored. Raises CollectionDamaged, and changes nothing, if the database stays damaged otherwise.
+    Raises AccessDenied if this process may not read a file.
     """
+    require_readable(collection.folder)
     return _repair_database(collection.folder, require_sqlite(collection._engine, "a repair"))
 
 
 def repair_folder(folder: Path) -> Repair:
     """Do the same for a collection that cannot be opened, for instance since its profile is damaged."""
+    require_readable(folder)
     if loss := describe_loss(folder):
         raise CollectionDamaged(loss)
     lost_changes = log_problem(folder / DATABASE)

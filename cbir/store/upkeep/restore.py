@@ -14,7 +14,12 @@ from sqlalchemy import Connection, text
 
 from cbir.errors import CbirError, CollectionBusy, CollectionDamaged, InvalidInput, NotFound
 from cbir.store.base import collection_folder, metadata
-from cbir.store.base.collection_folder import create_private_file, restrict_files, writer_lock
+from cbir.store.base.collection_folder import (
+    create_private_file,
+    require_readable,
+    restrict_files,
+    writer_lock,
+)
 from cbir.store.base.damage import (
     find_copy,
     raise_when_damaged,
@@ -24,7 +29,7 @@ from cbir.store.base.damage import (
 )
 from cbir.store.base.schema import COPIES, DATABASE, SECRET
 from cbir.store.base.statements import is_postgresql
-from cbir.store.base.stored_models import copy_models
+from cbir.store.base.stored_models import MODEL_FOLDER, SEVERITY_FOLDER, copy_models
 from cbir.store.collection import Collection
 from cbir.store.collection_address import resolve_alias
 from cbir.store.records import originals
@@ -36,6 +41,13 @@ from cbir.store.snapshot.stored_snapshot import read_snapshot_info
 from cbir.store.upkeep.backup_log import LOG_FILE, LogEntry, open_log, read_log
 from cbir.store.upkeep.verify import verify_collection
 from cbir.system.files import OWNER_FOLDER, rename_durably
+from cbir.system.ownership import make_folder
+
+FILES = (
+    originals.FOLDER,
+    MODEL_FOLDER,
+    SEVERITY_FOLDER,
+)  # restored with a last good copy, which lies beside them
 
 Moment = int | datetime  # number of a change in the history, or a time with its zone
 
@@ -126,6 +138,9 @@ def _require_intact(backup: Path, from_copy: bool) -> None:
 
     Of a last good copy, the database and the key are needed; all else is made again.
     """
+    read = (backup, *(backup.parent / name for name in FILES)) if from_copy else (backup,)
+    for folder in read:
+        require_readable(folder)
     try:
         if not (backup / DATABASE).stat().st_size:
             raise CollectionDamaged(f"the database {DATABASE} of {backup} is empty; use another backup")
@@ -156,7 +171,8 @@ def _require_manifest(copied: Collection, backup: Path, from_copy: bool) -> None
 def _copy_backup(backup: Path, partial: Path) -> None:
     """Copy what cannot be rebuilt; a last good copy has its originals and models in the folder that it lies in."""
     with_files = backup.parent if backup.name in COPIES else backup
-    partial.mkdir(parents=True, mode=OWNER_FOLDER)
+    make_folder(partial.parent, 0o777, parents=True, exist_ok=True)
+    partial.mkdir(mode=OWNER_FOLDER)  # root's, so that no one else can put anything into it
     copy_originals(
         with_files, partial
     )  # before and after the database, in case that a collection is restored

@@ -233,7 +233,13 @@ def verify_collection(collection: Collection, progress: Progress | None = None) 
     collection : Collection
     progress : callable, optional
         Called with stage, steps done and steps in all.
+
+    Raises
+    ------
+    AccessDenied
+        If this process may not read a file; then nothing is known.
     """
+    collection_folder.require_readable(collection.folder)
     if key_problems := _key_problems(collection):
         return key_problems  # the right key decides what else is damaged
     problems = verify_content(collection, progress)

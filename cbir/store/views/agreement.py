@@ -67,7 +67,7 @@ def open_intact_snapshot(folder: Path, connection: Connection) -> tuple[Snapshot
         if statistics is None:
             return None
         return open_snapshot(path, info, statistics.dimensions), statistics
-    except (CollectionDamaged, OSError):
+    except CollectionDamaged:
         return None
 
 

@@ -15,7 +15,7 @@ from cbir.gallery import knn
 from cbir.gallery.code_index import build_codes
 from cbir.gallery.vector_blocks import fit_space, plain_space
 from cbir.store.base import metadata, normalisation, schema
-from cbir.store.base.collection_folder import folder_mode
+from cbir.store.base.collection_folder import folder_mode, require_readable
 from cbir.store.base.normalisation import Projection, Statistics, fit_projection
 from cbir.store.base.profile import Profile, vector_format
 from cbir.store.base.schema import vectors
@@ -43,6 +43,7 @@ from cbir.store.snapshot.stored_snapshot import (
 from cbir.store.views.agreement import require_agreement
 from cbir.store.views.collection_view import load_vectors, vector_pages
 from cbir.system.files import sync_folder
+from cbir.system.ownership import make_folder
 
 Matrix = NDArray[np.float32]
 
@@ -132,7 +133,8 @@ def rebuild_snapshot(
     """Write the snapshot from the database and switch to it; the caller holds the lock of the files.
 
     Raises CollectionDamaged, before it changes anything, if rows do not match their checksums, or the vectors not the
-    present snapshot: damage must not spread to the only sound copies.
+    present snapshot: damage must not spread to the only sound copies. So it raises AccessDenied for files that it
+    would compare with, and may not read.
 
     Parameters
     ----------
@@ -145,6 +147,9 @@ def rebuild_snapshot(
     adopted : AdoptedStatistics, optional
         Statistics to take over in place of the present ones.
     """
+    require_readable(
+        folder / last_good.NAME
+    )  # before anything is written: what differs from it would go unnoticed
     before = _fingerprint(database)
     while not _rebuild(folder, database, refit, adopted):
         refit = refit and _fingerprint(database) == before  # else those of another machine are as new
@@ -173,7 +178,7 @@ def _rebuild(folder: Path, database: Database, refit: bool, adopted: AdoptedStat
         # Nothing to fit statistics to, and old ones must not outlive the images.
         return _drop_derived(folder, database)
     snapshot_folder = folder / "snapshots"
-    snapshot_folder.mkdir(mode=folder_mode(folder), exist_ok=True)
+    make_folder(snapshot_folder, folder_mode(folder), exist_ok=True)
     name = f"{generation}-{secrets.token_hex(4)}.index" if shared else f"{generation}.index"
     size, checksum = snapshots.write_snapshot(snapshot_folder / name, flat, numbers)
     info = SnapshotInfo(

@@ -11,7 +11,7 @@ from threading import Lock
 import numpy as np
 from sqlalchemy import Connection
 
-from cbir.errors import CollectionDamaged
+from cbir.errors import AccessDenied, CollectionDamaged
 from cbir.gallery.code_index import CodeIndex
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn_graph import Neighbourhood
@@ -126,7 +126,7 @@ class ViewCache:
         path = self._folder / "snapshots" / info.file
         try:
             statistics = snapshot_statistics(connection, self._folder, info)
-        except CollectionDamaged as damage:
+        except (CollectionDamaged, AccessDenied) as damage:
             if info.statistics_fingerprint is None:
                 raise
             self._snapshot, self._snapshot_problem = None, str(damage)
@@ -138,7 +138,7 @@ class ViewCache:
         dimensions = statistics.dimensions
         try:
             snapshot = open_snapshot(path, info, dimensions)
-        except CollectionDamaged as damage:
+        except (CollectionDamaged, AccessDenied) as damage:
             self._snapshot, self._snapshot_problem = None, str(damage)
             return False
         stored_format = vector_format(metadata.read_profile(connection, self._folder))
@@ -148,12 +148,12 @@ class ViewCache:
             if info.neighbours_checksum:
                 neighbours = read_knn(path.with_name(info.neighbours), info.images, dimensions)
                 self._neighbourhood = Neighbourhood(neighbours)
-        except CollectionDamaged as damage:
+        except (CollectionDamaged, AccessDenied) as damage:
             self._neighbours_problem = f"{damage}: re-ranking by neighbours sees the nearest images alone"
         try:
             if info.codes_checksum:
                 self._codes = read_codes(path.with_name(info.codes), info.codes_checksum, snapshot)
-        except CollectionDamaged as damage:
+        except (CollectionDamaged, AccessDenied) as damage:
             self._codes_problem = f"{damage}: searches read all vectors in place of their codes"
         return self._neighbours_problem is None and self._codes_problem is None
 

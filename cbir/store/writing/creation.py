@@ -22,6 +22,7 @@ from cbir.store.records.patient_key import KEY_CHECK, SECRET_BYTES, hash_key, re
 from cbir.store.safety.database_files import UNFINISHED, describe_loss, has_database
 from cbir.system.addresses import collection_name
 from cbir.system.files import OWNER_FILE, OWNER_FOLDER, write_bytes
+from cbir.system.ownership import make_folder
 
 OWN_NAMES = {  # beside the database, with those of the service and of file systems
     SECRET, UNFINISHED, "writer.lock", "device.lock", "snapshots", "last-good", "last-good.previous", "model",
@@ -62,7 +63,7 @@ def create_files(folder: Path, profile: Profile, secret: bytes | None = None) ->
             f"{folder} holds other files than a collection, such as {others[0]}; name a new folder, or an empty one"
         )
     with raise_when_full(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, 0o777, parents=True, exist_ok=True)
         with suppress(PermissionError):  # a mounted volume may be someone else's; opening it warns
             folder.chmod(OWNER_FOLDER)
         with writer_lock(folder):
@@ -71,7 +72,7 @@ def create_files(folder: Path, profile: Profile, secret: bytes | None = None) ->
             if loss := describe_loss(folder):
                 raise CollectionDamaged(loss)
             write_bytes(folder / UNFINISHED, b"", permissions=OWNER_FILE)
-            (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
+            make_folder(folder / "snapshots", exist_ok=True)
             stored_models.store_descriptor_model(folder, profile)
             if secret is not None or not (folder / SECRET).exists():
                 new_secret = secret or secrets.token_bytes(SECRET_BYTES)
@@ -206,7 +207,7 @@ def creating(folder: Path, secret: bytes | None = None) -> Iterator[Connection]:
             if not key_file.exists():
                 key = secret or secrets.token_bytes(SECRET_BYTES)
                 write_bytes(key_file, key.hex().encode(), permissions=file_mode(folder))
-            (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
+            make_folder(folder / "snapshots", exist_ok=True)
             metadata.set_value(connection, COLLECTION_ID, collection_id)
             metadata.set_value(connection, KEY_CHECK, hash_key(read_secret(folder)))
             yield connection
@@ -250,7 +251,7 @@ def require_same_collection(connection: Connection, folder: Path) -> None:
         raise InvalidInput(f"{folder / schema.SECRET} is not the key of {stored.address}: {copy}")
     if stored.collection_id is None:
         write_database_file(folder, stored.model_copy(update={"collection_id": collection_id}))
-        (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
+        make_folder(folder / "snapshots", exist_ok=True)
 
 
 def _database_file(folder: Path) -> DatabaseFile:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from flask import Flask, current_app, request
 from werkzeug.exceptions import Forbidden
 
-from cbir.errors import CbirError, CollectionBusy, InvalidInput, NotFound
+from cbir.errors import CbirError, CollectionBusy, InvalidInput, NotFound, find_denied
 from cbir.settings import Settings
 from cbir.system.access_rights import Scope
 from cbir.system.remedies import install_command
@@ -149,6 +149,8 @@ class AnnotationStudies:
             return {}
         if not root.is_dir():
             raise NotReady(f"the folder of the setting annotation_studies, {root}, is not there")
+        if denied := find_denied(root):  # which a search for files would pass over
+            raise denied
         folders = (path.parent for path in sorted(root.glob(f"*/{study_plan.FILE}")))
         return {folder.name: folder for folder in folders if _is_text(folder.name)}
 

@@ -13,15 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cbir.descriptors.networks.model_card import read_model_card, read_verified
-from cbir.errors import InvalidInput
+from cbir.errors import InvalidInput, find_denied
 from cbir.learn.severity.judged_pairs import SeverityEstimate
+from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base import stored_models
 from cbir.store.base.collection_folder import share_with_group, writer_lock
 from cbir.store.base.damage import raise_when_full
 from cbir.system.files import os_errors, private_folder, sync_folder, write_bytes
 from service.features.annotate.active import strategies
-from service.features.annotate.active.judgement_journal import HEADER
+from service.features.annotate.active.judgement_journal import HEADER, ImageGrade, PairJudgement, read_journal
+from service.features.annotate.reader_study.tables import images_in_studies
+from service.state.database import open_state
 
 if TYPE_CHECKING:
     from cbir.learn.severity.sampled_ranker import SampledRanker
@@ -94,6 +97,30 @@ def read_rounds(folder: Path) -> list[StudyRound]:
 def store_round(folder: Path, round_: StudyRound) -> None:
     """Write `round_` of the study in `folder`, replacing an earlier version; raise StorageFull on a full disk."""
     write_study_file(folder / ROUNDS / f"{round_.number:04d}.json", round_.model_dump_json().encode() + b"\n")
+
+
+def find_mentions(settings: Settings) -> dict[str, set[str]]:
+    """Return the ids of all images in studies of readers, and in each annotation study."""
+    database, root = open_state(settings), settings.annotation_studies
+    mentions = {"reader studies": images_in_studies(database)} if database.exists() else {}
+    if root and (denied := find_denied(root)):  # which a search for files would pass over
+        raise denied
+    for path in sorted(root.glob(f"*/{JOURNAL}")) if root else ():
+        folder = path.parent
+        mentions[f"annotation study {folder.name}"] = _judged_images(path).union(
+            image for round_ in read_rounds(folder) for asked in round_.pairs for image in asked.pair
+        )
+    return mentions
+
+
+def _judged_images(journal: Path) -> set[str]:
+    images: set[str] = set()
+    for entry in read_journal(journal):
+        if isinstance(entry, PairJudgement):
+            images.update(entry.pair)
+        elif isinstance(entry, ImageGrade):
+            images.add(entry.image)
+    return images
 
 
 def journal_path(folder: Path) -> Path:

@@ -18,6 +18,7 @@ from cbir.errors import CbirError
 from cbir.learn.severity.stored_images import matching_records, read_grey_image
 from cbir.store import Collection
 from cbir.system.files import try_lock
+from cbir.system.ownership import open_or_create
 from cbir.system.threads import cores, run_behind
 from service.features.annotate import study_files, study_plan
 from service.features.annotate.active import judgement_journal
@@ -167,7 +168,7 @@ def _new_ranker(plan: study_plan.StudyPlan) -> "SampledRanker":
 @contextmanager
 def _exclusive(study: Path, stop: Stop) -> Iterator[None]:
     """Wait for an earlier process of the same study, which ends by itself once its server is gone."""
-    with (study / LOCK).open("ab") as file:
+    with open(open_or_create(study / LOCK, os.O_WRONLY, 0o666), "wb") as file:
         while not (stop() or try_lock(file.fileno())):
             time.sleep(0.1)
         yield

@@ -8,5 +8,6 @@ FEATURE = Feature(
     access="service.features.monailabel.routes:RULES",
     checks={"segmentations": "service.features.monailabel.segmentation_files:segmentation_problems"},
     eraser="service.features.monailabel.segmentation_files:erase_segmentations",
+    mentions="service.features.monailabel.segmentation_files:segmented_images",
     erases_deleted=True,
 )

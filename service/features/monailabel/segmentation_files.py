@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cbir.errors import CollectionDamaged, InvalidInput, NotFound
+from cbir.errors import AccessDenied, CollectionDamaged, InvalidInput, NotFound, raise_when_denied
 from cbir.settings import Settings
 from cbir.store.base import collection_folder
 from cbir.system.files import private_folder, wait_lock, write_bytes
 from service.http.problems import NotAllowed
-from service.state.sqlite_file import give_to_owner, opened_for_owner
+from service.state.sqlite_file import opened_for_owner
 
 SUFFIXES = (".seg.nrrd", ".nrrd", ".nii.gz", ".nii", ".json")
 MAX_SEGMENTATIONS = 16  # of an image
@@ -85,8 +85,6 @@ def _note_files(folder: Path, written: Sequence[str], removed: Sequence[str] = (
             collection_folder.write_sums(folder, written)
         else:
             collection_folder.update_sums(folder, written, removed)
-        with (folder / collection_folder.MANIFEST_NAME).open("rb") as manifest:
-            give_to_owner(manifest.fileno(), folder)
 
 
 @contextmanager
@@ -106,8 +104,13 @@ def check_segmentations(folder: Path) -> list[str]:
     problems: list[str] = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         if path.is_dir():
-            with suppress(FileNotFoundError), _only_writer(folder):  # erased meanwhile
-                problems += _check_image(path)
+            try:
+                with raise_when_denied(path), _only_writer(folder):
+                    problems += _check_image(path)
+            except FileNotFoundError:  # erased meanwhile
+                continue
+            except AccessDenied as denied:
+                problems.append(str(denied))
     return problems
 
 
@@ -116,7 +119,10 @@ def segmentation_problems(settings: Settings) -> list[str]:
     if settings.annotation_folder is None:
         return []
     try:
-        return check_segmentations(settings.annotation_folder)
+        with raise_when_denied(settings.annotation_folder):
+            return check_segmentations(settings.annotation_folder)
+    except AccessDenied as denied:
+        return [str(denied)]
     except OSError as error:
         return [f"{error.filename} cannot be read: {error.strerror}"]
 
@@ -196,6 +202,12 @@ def erase_segmentations(settings: Settings, keys: Sequence[str], image_ids: Ids[
                 for path in folder.iterdir():
                     path.unlink(missing_ok=True)
                 folder.rmdir()
+
+
+def segmented_images(settings: Settings) -> dict[str, set[str]]:
+    """Return the ids of the images that have a folder of segmentations."""
+    folder = settings.annotation_folder
+    return {"segmentations": {path.name for path in folder.iterdir()}} if folder and folder.is_dir() else {}
 
 
 def _files(folder: Path, tag: str) -> list[Path]:

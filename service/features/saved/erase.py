@@ -1,11 +1,11 @@
-"""Erasing a patient from saved cases and cohorts."""
+"""Erasing a patient from saved cases and cohorts, and what these mention."""
 
 from collections.abc import Collection as Ids
 from collections.abc import Sequence
 
 from cbir.settings import Settings
-from service.features.saved.cases.tables import erase_from_cases
-from service.features.saved.cohorts.tables import erase_from_cohorts
+from service.features.saved.cases.tables import erase_from_cases, mentions_in_cases
+from service.features.saved.cohorts.tables import erase_from_cohorts, images_in_cohorts
 from service.state.database import open_state
 
 
@@ -28,3 +28,11 @@ def erase_saved(settings: Settings, keys: Sequence[str], image_ids: Ids[str]) ->
         erase_from_cases(database, keys, image_ids)
         erase_from_cohorts(database, image_ids)
         database.drop_old_rows()
+
+
+def find_mentions(settings: Settings) -> dict[str, set[str]]:
+    """Return the ids of images and keys of patients in saved cases and cohorts."""
+    database = open_state(settings)
+    if not database.exists():
+        return {}
+    return {"saved cases": mentions_in_cases(database), "cohorts": images_in_cohorts(database)}

@@ -13,4 +13,5 @@ FEATURE = Feature(
     search_hook="service.features.usage.routes:HOOK",
     tables=("service.features.usage.tables",),
     eraser="service.features.usage.tables:erase_usage",
+    mentions="service.features.usage.tables:images_in_usage",
 )

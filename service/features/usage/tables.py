@@ -351,3 +351,15 @@ def erase_usage(settings: Settings, keys: Sequence[str], image_ids: Ids[str]) ->
     if database.exists():
         forget_images(database, image_ids)
         database.drop_old_rows()
+
+
+def images_in_usage(settings: Settings) -> dict[str, set[str]]:
+    """Return the ids of all images in the log."""
+    database = open_state(settings)
+    if not database.exists():
+        return {}
+    with database.reading() as connection:
+        judged = set(connection.scalars(select(events.c.image).distinct()))
+    return {
+        "usage log": judged.union(*(logged_images(database, name) for name in logged_collections(database)))
+    }

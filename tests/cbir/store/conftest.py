@@ -32,6 +32,7 @@ SQLITE_ALONE = {
     "test_restore.py",
     "test_restore_moments.py",
     "test_row_damage.py",
+    "test_unreadable_files.py",
     "test_upgrade_guard.py",
     "test_a_backup_without_an_original_is_refused",
     "test_a_damaged_database_is_named_as_such",

@@ -13,8 +13,10 @@ from cbir.store.base import profile as profiles
 from cbir.store.base.collection_folder import share_with_group
 from cbir.store.records import originals
 from cbir.store.upkeep.backup import back_up_collection
-from cbir.store.upkeep.collection_copy import export_collection
+from cbir.store.upkeep.collection_copy import copy_collection, export_collection
+from cbir.store.upkeep.restore import restore_backup
 from tests.cbir.store.conftest import MakeEntries
+from tests.rights import mode_of
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="Windows has other rights"),
@@ -31,7 +33,7 @@ def loose_umask() -> Iterator[None]:
 
 def rights(folder: Path) -> dict[str, int]:
     """The rights of group and others, of a folder and everything in it, where there are any."""
-    modes = {str(path): path.stat().st_mode & 0o077 for path in (folder, *folder.rglob("*"))}
+    modes = {str(path): mode_of(path) & 0o077 for path in (folder, *folder.rglob("*"))}
     return {path: mode for path, mode in modes.items() if mode}
 
 
@@ -56,6 +58,24 @@ def use(folder: Path, entries: MakeEntries) -> None:
 
 def test_nobody_else_reads_a_collection(tmp_path: Path, entries: MakeEntries, loose_umask: None) -> None:
     use(tmp_path / "collection", entries)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give files away")
+def test_what_root_makes_belongs_to_the_owner_of_the_folder(tmp_path: Path, entries: MakeEntries) -> None:
+    """tests/cbir/system/test_ownership.py has what can be tested without root."""
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, 4711, 4712)
+    use(home / "collection", entries)
+    with Collection(home / "collection") as collection:
+        copy_collection(collection, home / "copy", lambda *_: None)
+        (home / "collection" / "writer.lock").unlink()
+        back_up_collection(collection, home / "backups" / "one")
+        with collection.writer() as writer:
+            writer.compact()
+    restore_backup(home / "backups" / "one", home / "restored")
+    owners = {str(path): (path.stat().st_uid, path.stat().st_gid) for path in home.rglob("*")}
+    assert {path: owner for path, owner in owners.items() if owner != (4711, 4712)} == {}
 
 
 def test_a_folder_that_was_there_is_closed(tmp_path: Path, entries: MakeEntries, loose_umask: None) -> None:

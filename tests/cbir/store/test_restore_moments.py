@@ -3,7 +3,7 @@
 import shutil
 import sqlite3
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from cbir.store.upkeep.backup_log import append_log
 from cbir.store.upkeep.restore import parse_moment, restore_backup
 from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
+from tests.rights import obeying_rights, without_rights
 
 
 def add(collection: Collection, *numbers: int) -> None:
@@ -122,6 +123,8 @@ def test_a_collection_in_use_is_restored_as_of_one_moment(collection: Collection
 
 def test_a_backup_that_cannot_be_written_to_is_restored(logged: Path, tmp_path: Path) -> None:
     shutil.copytree(logged, tmp_path / "read-only")
-    for path in (*(tmp_path / "read-only").rglob("*"), tmp_path / "read-only"):
-        path.chmod(0o500)
-    assert restore_backup(tmp_path / "read-only", tmp_path / "restored").images == 4
+    with ExitStack() as stack:
+        for path in (*(tmp_path / "read-only").rglob("*"), tmp_path / "read-only"):
+            stack.enter_context(without_rights(path, 0o500))
+        restored = obeying_rights(lambda: restore_backup(tmp_path / "read-only", tmp_path / "restored"))
+    assert restored.images == 4

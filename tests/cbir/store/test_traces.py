@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir.api.main import app as commands
-from cbir.store import Collection
+from cbir.store import Collection, erasure
 from cbir.store.base import stored_models
 from cbir.store.erasure import find_traces
 from cbir.store.records import originals
@@ -131,6 +131,20 @@ def test_what_is_left_is_told_and_compacting_removes_it(
     with full.writer() as writer:
         assert isinstance(writer, Writer)
         writer.compact()
+    assert find_traces(full, [key]) == []
+
+
+def test_files_of_sqlite_that_go_meanwhile_are_no_error(full: Collection, key: str, monkeypatch) -> None:
+    erase(full, key)
+    log = full.folder / "collection.sqlite-passing"
+    log.write_bytes(b"pages")
+
+    def removing(path: Path, pattern: bytes) -> bool:
+        log.unlink(missing_ok=True)
+        return contains(path, pattern)
+
+    contains = erasure._contains
+    monkeypatch.setattr(erasure, "_contains", removing)
     assert find_traces(full, [key]) == []
 
 

@@ -9,4 +9,5 @@ FEATURE = Feature(
     menu=("image_notes.notes:MENU_PAGE",),
     tables=("image_notes.notes",),
     eraser="image_notes.notes:erase_notes",
+    mentions="image_notes.notes:noted_images",
 )

@@ -61,3 +61,12 @@ def erase_notes(settings, keys, image_ids):
             for image_id in image_ids:
                 connection.execute(delete(notes).where(notes.c.image_id == image_id))
         database.drop_old_rows()
+
+
+def noted_images(settings):
+    """Return the ids of images with notes."""
+    database = open_state(settings)
+    if not database.exists():
+        return {}
+    with database.reading() as connection:
+        return {"notes": set(connection.execute(select(notes.c.image_id)).scalars())}

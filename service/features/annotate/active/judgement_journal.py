@@ -13,7 +13,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, V
 
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.store.base.damage import raise_when_full
-from cbir.system.files import BINARY, OWNER_FILE, os_errors, private_folder, sync_folder, try_lock
+from cbir.system.files import os_errors, private_folder, sync_folder, try_lock
+from cbir.system.ownership import open_or_create
 
 HEADER = b'{"kind": "cbir judgements", "version": 1}\n'
 MAX_SECONDS = 86_400.0  # per judgement
@@ -102,7 +103,7 @@ class Journal:
         self._writing = Lock()
         with raise_when_full(path.parent):
             private_folder(path.parent)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
+            self._file = open_or_create(path, os.O_RDWR)
             try:
                 if not try_lock(self._file):
                     raise CollectionBusy(

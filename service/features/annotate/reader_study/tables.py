@@ -312,3 +312,10 @@ def _erase_from_item(connection: Connection, row: Row[Any], erased: set[str]) ->
         connection.execute(
             update(answers).where(*of_item, answers.c.reader == answer.reader).values(relevant=relevant)
         )
+
+
+def images_in_studies(database: StateDatabase) -> set[str]:
+    """Return the ids of all images in items and answers."""
+    with database.reading() as connection:
+        shown = {image for row in connection.execute(select(items)) for image in (row.query, *row.a, *row.b)}
+        return shown.union(*connection.scalars(select(answers.c.relevant)))

@@ -273,6 +273,16 @@ def erase_from_cases(database: StateDatabase, keys: Sequence[str], image_ids: Id
     return changed
 
 
+def mentions_in_cases(database: StateDatabase) -> set[str]:
+    """Return the ids of all images, hashes of uploads, and keys of patients in cases."""
+    columns = (cases.c.patient_key, cases.c.content_hash, cases.c.query_image, cases.c.content)
+    mentions: set[str] = set()
+    with database.reading() as connection:
+        for *named, content in connection.execute(select(*columns)):
+            mentions |= CaseContent.model_validate_json(content).image_ids().union(filter(None, named))
+    return mentions
+
+
 def without_images(content: str, image_ids: Ids[str]) -> str | None:
     """Return a CaseContent as JSON without the results and judgements of images; None if it has none of them."""
     case = CaseContent.model_validate_json(content)

@@ -303,3 +303,13 @@ def erase_from_cohorts(database: StateDatabase, image_ids: Ids[str]) -> None:
                 connection.execute(delete(table).where(table.c.image_id.in_(part)))
         remaining = select(judgements.c.cohort)
         connection.execute(delete(cohorts).where(cohorts.c.number.not_in(remaining)))
+
+
+def images_in_cohorts(database: StateDatabase) -> set[str]:
+    """Return the ids of all judged or proposed images."""
+    with database.reading() as connection:
+        return {
+            image
+            for table in (judgements, proposals)
+            for image in connection.scalars(select(table.c.image_id).distinct())
+        }

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from cbir.system.memory import STATM, release_memory, resident_memory
+from cbir.ingest.process_memory import STATM, resident_memory
+from cbir.system.threads import release_memory
 
 PIECE = 8000  # float64 values, of which the C library keeps what was freed
 
