@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Collection as Ids
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -206,30 +206,32 @@ def read_picture(database: StateDatabase, case_id: str) -> bytes | None:
     return picture
 
 
-def change_case(database: StateDatabase, case_id: str, title: str, note: str, shared: bool) -> None:
-    """Set title, note and sharing of a case.
+def change_case(database: StateDatabase, case_id: str, changes: Mapping[str, Any]) -> None:
+    """Change title, note and sharing of a case.
 
     Parameters
     ----------
     database : StateDatabase
     case_id : str
-    title, note : str
-    shared : bool
+    changes : mapping of str to object
+        New values by column; others stay, also if another request changes them at the same time.
 
     Raises
     ------
     InvalidInput
         If the cases of its owner would be larger than allowed.
     """
-    values = {"title": title, "note": note, "words": _words(title, note), "shared": shared}
+    of_case = cases.c.case_id == case_id
     with database.writing() as connection:
-        query = select(cases.c.owner, cases.c.title, cases.c.note).where(cases.c.case_id == case_id)
+        query = select(cases.c.owner, cases.c.title, cases.c.note).where(of_case)
         before = connection.execute(query).one_or_none()
-        if before and (more := _size(title, note) - _size(before.title, before.note)) > 0:
+        if before is None:  # deleted meanwhile
+            return
+        title, note = changes.get("title", before.title), changes.get("note", before.note)
+        if (more := _size(title, note) - _size(before.title, before.note)) > 0:
             _check_size(connection, before.owner, more)
-        connection.execute(
-            update(cases).where(cases.c.case_id == case_id).values(**values, changed=unix_time())
-        )
+        values = {**changes, "words": _words(title, note), "changed": unix_time()}
+        connection.execute(update(cases).where(of_case).values(**values))
 
 
 def delete_case(database: StateDatabase, case_id: str) -> None:

@@ -27,7 +27,6 @@ from service.features.saved.messages import (
     CaseSummary,
     NewCase,
     SavedCase,
-    SavedChange,
 )
 from service.http.problems import NotReady
 from service.http.request_params import Rendering
@@ -166,13 +165,6 @@ def common_facts(row: Any) -> dict[str, Any]:
     facts = {name: getattr(row, name) for name in ("title", "note", "shared", "collection", "owner")}
     times = {name: iso_time(getattr(row, name)) for name in ("created", "changed")}
     return facts | times | {"mine": row.owner == actor_name()}
-
-
-def new_values(row: Any, change: SavedChange) -> dict[str, Any]:
-    """Return title, note and sharing of a row after a change."""
-    return {
-        name: getattr(row, name) if value is None else value for name, value in change.model_dump().items()
-    }
 
 
 def require_owner(row: Any, item: str, action: str, or_admin: bool = False) -> None:

@@ -13,7 +13,7 @@ from cbir.search.cohorts.export_formats import EXPORTS
 from service.access.audit import log_images
 from service.collections.app_state import current_state
 from service.features.saved.cases.routes import SavedListParameters
-from service.features.saved.cases.visible_cases import current_viewer, new_values, require_owner
+from service.features.saved.cases.visible_cases import current_viewer, require_owner
 from service.features.saved.cohorts import tables as saved_cohorts
 from service.features.saved.cohorts.visible_cohorts import (
     VisibleCohort,
@@ -161,7 +161,7 @@ def patch_cohort(cohort_id: CohortIdInPath) -> Response:
     """
     change = request_params.json_body(CohortChange)
     row = find_own_cohort(cohort_id).row
-    saved_cohorts.change_cohort(state_database(), row.number, **new_values(row, change))
+    saved_cohorts.change_cohort(state_database(), row.number, change.values())
     return json_response(find_own_cohort(cohort_id).summary())
 
 

@@ -272,19 +272,20 @@ def _touch(connection: Connection, number: int) -> None:
         raise NotFound(DELETED)
 
 
-def change_cohort(database: StateDatabase, number: int, title: str, note: str, shared: bool) -> None:
-    """Set title, note and sharing of a cohort.
+def change_cohort(database: StateDatabase, number: int, changes: Mapping[str, Any]) -> None:
+    """Change title, note and sharing of a cohort.
 
     Parameters
     ----------
     database : StateDatabase
     number : int
-    title, note : str
-    shared : bool
+    changes : mapping of str to object
+        New values by column; others stay.
     """
-    values = {"title": title, "note": note, "shared": shared, "changed": unix_time()}
     with database.writing() as connection:
-        connection.execute(update(cohorts).where(cohorts.c.number == number).values(**values))
+        connection.execute(
+            update(cohorts).where(cohorts.c.number == number).values(**changes, changed=unix_time())
+        )
 
 
 def delete_cohort(database: StateDatabase, number: int) -> None:
