@@ -220,9 +220,10 @@ def save_case(state: AppState, collection_name: str | None, case: NewCase, data:
         patient_key = stored.patient_key or _patient_of(whole, stored.content_hash)
         picture = QueryPicture(stored.data, stored.content_hash)
         search = search.model_copy(update={"region": _in_picture(search.region, stored)})
-    visible = collection.records_by_id(case.image_ids())
-    case = case.model_copy(update={"search": search}).only(visible.__contains__)
-    return saved_cases.add_case(state_database(), actor_name(), handle.name, case, picture, patient_key)
+    case = case.model_copy(update={"search": search})
+    return saved_cases.add_case(
+        state_database(), actor_name(), handle.name, case, picture, patient_key, collection.numbers_by_id
+    )
 
 
 def _render(state: AppState, collection: Collection, data: bytes, search: CaseSearch) -> StoredQuery:

@@ -205,7 +205,8 @@ def post_batch(cohort_id: CohortIdInPath) -> Response:
         current = _start_round(cohort)
         batch = next_batch(cohort.searcher, current, params.count)
         estimate = _estimate(current)
-    saved_cohorts.propose(state_database(), cohort.row.number, batch)
+    existing = cohort.searcher.collection.numbers_by_id
+    saved_cohorts.propose(state_database(), cohort.row.number, batch, existing)
     records = cohort.searcher.collection.records_by_id(image.image_id for image in batch)
     log_images(image.image_id for image in batch)
     items = [
@@ -239,8 +240,9 @@ def post_judgements(cohort_id: CohortIdInPath) -> Response:
     """
     judgements = request_params.json_body(CohortJudgements).judgements
     cohort = find_own_cohort(cohort_id)
-    judged = check_judged(cohort.searcher.collection, [(each.image_id, each.relevant) for each in judgements])
-    saved_cohorts.judge(state_database(), cohort.row.number, judged)
+    judged = check_judged((each.image_id, each.relevant) for each in judgements)
+    existing = cohort.searcher.collection.numbers_by_id
+    saved_cohorts.judge(state_database(), cohort.row.number, judged, existing)
     log_images(judged)
     return json_response(find_own_cohort(cohort_id).summary())
 
