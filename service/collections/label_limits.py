@@ -33,6 +33,8 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
             )
         if value is not None and not 1 <= len(value) <= VALUE_CHARACTERS:
             raise InvalidInput(f"labels: the value of {key} must have 1 to {VALUE_CHARACTERS} characters")
+        if value is not None and value != value.strip():  # no filter would find it
+            raise InvalidInput(f"labels: the value of {key} begins or ends with a space; remove that")
 
 
 def check_own_filter(labels: Mapping[str, str | None]) -> None:
