@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from math import inf
-from multiprocessing import connection, parent_process
+from multiprocessing import connection, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from queue import Empty, Queue
 from types import ModuleType
@@ -27,6 +27,7 @@ CHECK_SECONDS = 0.1  # between two checks whether a task is still wanted
 GRACE_SECONDS = 0.5  # before a task that is not wanted any more is killed: a new process costs more
 KEPT_BYTES = 32 * 2**20  # that a task may leave behind before unused memory is returned to the system
 EXTENSION_SECONDS = 1.0  # at most this often a task extends its deadline
+STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 _context = multiprocessing.get_context("spawn")
 _starting = threading.Lock()
@@ -186,6 +187,20 @@ def _hidden_script() -> Iterator[None]:
             sys.modules["__main__"] = script
 
 
+@contextmanager
+def _held_signals() -> Iterator[None]:
+    """Let a process inherit that Ctrl-C and SIGTERM wait: they would end it before it can ignore them."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # else Python starts it now, and lets them through after that
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _WorkerProcess:
     """A process and the pipe to it. The thread that holds it is the only one to use it."""
 
@@ -193,7 +208,7 @@ class _WorkerProcess:
         self._pipe, child_end = _context.Pipe()
         arguments = child_end, function, initializer
         self.process = _context.Process(target=_serve_tasks, args=arguments, daemon=True)
-        with _hidden_script():
+        with _hidden_script(), _held_signals():
             self.process.start()
         atexit.register(self.process.kill)  # else Python would wait for it
         child_end.close()  # so that the pipe breaks when the process dies
@@ -281,7 +296,7 @@ def _serve_tasks(
     pipe: Connection, function: Callable[[Any], Any], initializer: Callable[[], None] | None
 ) -> None:
     global _parent_pipe
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None

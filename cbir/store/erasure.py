@@ -1,7 +1,8 @@
-"""Erasing a patient outside of the collection, in data that features derived from it, and the search for traces."""
+"""Erasing a patient, also in data that features derived from the collection, and the search for traces."""
 
+import json
 import mmap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Ids
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from sqlalchemy import Connection, select
 from cbir.errors import CbirError, describe_unexpected
 from cbir.settings import Settings
 from cbir.store.base import schema
+from cbir.store.base.collection_folder import file_mode
 from cbir.store.base.schema import images
 from cbir.store.collection import Collection
 from cbir.store.records import originals
@@ -17,38 +19,70 @@ from cbir.store.records.image_rows import content_marker
 from cbir.store.safety import change_log, last_good
 from cbir.store.safety.database_files import require_sound_log
 from cbir.store.snapshot import stored_snapshot
+from cbir.store.writing.writer import Writer
 from cbir.system.features import Feature, features
+from cbir.system.files import sync_folder, write_bytes
 
 COMPACT = "`cbir collection compact` removes it"
 Eraser = Callable[[Settings, Sequence[str], Ids[str]], None]
+NOTHING = "nothing counts as erased"
+FIRST_PART = "the images are erased, but perhaps not what was stored about them meanwhile"
+UNFINISHED = "unfinished_erasure.json"  # in the folder of a collection
 
 
 class EraserFailed(CbirError):
-    """A feature could not remove a patient, so that nothing counts as erased."""
+    """A feature could not remove a patient; the text says what is erased."""
 
 
-def erase_elsewhere(settings: Settings, keys: Sequence[str], image_ids: Ids[str]) -> None:
-    """Remove a patient from everything that features have stored.
+def erase_patient(writer: Writer, settings: Settings, keys: Sequence[str]) -> int:
+    """Remove a patient from the collection and from all that features have stored; return the number of images.
 
-    Call it before the collection forgets which images are the patient's.
+    Features erase twice: before the collection forgets which images are the patient's, and after, since a request
+    may have stored something about one of them in between.
 
     Parameters
     ----------
+    writer : Writer
+        Of the collection.
     settings : Settings
         Its state_folder and state_database must be those of the service.
     keys : sequence of str
         Keys that the patient may have.
-    image_ids : collection of str
-        Images of the patient.
 
     Raises
     ------
     FeatureUnusable
-        If a feature cannot be imported; then none has erased anything.
+        If a feature cannot be imported; then nothing is erased.
     EraserFailed, CbirError
-        If a feature fails; repeat the erasure when the reason is gone.
+        If a feature or the collection fails; repeat the erasure when the reason is gone.
     """
-    _run(list(load_erasers()), settings, keys, image_ids)
+    erasers = list(load_erasers())
+    earlier = _read_unfinished(writer.folder)
+    images_by_key = {key: sorted({*earlier.get(key, []), *writer.images_of(key)}) for key in keys}
+    image_ids = {image_id for ids in images_by_key.values() for image_id in ids}
+    _run(erasers, settings, keys, image_ids)
+    _write_unfinished(writer.folder, earlier | {key: ids for key, ids in images_by_key.items() if ids})
+    count = writer.erase_patient(keys)
+    _run(erasers, settings, keys, image_ids, outcome=FIRST_PART)
+    _write_unfinished(writer.folder, {key: ids for key, ids in earlier.items() if key not in keys})
+    return count or len({image_id for key in keys for image_id in earlier.get(key, [])})
+
+
+def _read_unfinished(folder: Path) -> dict[str, list[str]]:
+    """Return the images of patients whose erasure has not ended, by key: the collection may know them no more."""
+    try:
+        images: dict[str, list[str]] = json.loads((folder / UNFINISHED).read_bytes())
+    except FileNotFoundError:
+        return {}
+    return images
+
+
+def _write_unfinished(folder: Path, images: Mapping[str, Sequence[str]]) -> None:
+    if images:
+        write_bytes(folder / UNFINISHED, json.dumps(images).encode(), permissions=file_mode(folder))
+    elif (folder / UNFINISHED).exists():
+        (folder / UNFINISHED).unlink()
+        sync_folder(folder)
 
 
 def erase_deleted(settings: Settings, image_ids: Ids[str]) -> None:
@@ -68,17 +102,22 @@ def load_erasers() -> Iterator[tuple[Feature, Eraser]]:
 
 
 def _run(
-    erasers: Sequence[tuple[Feature, Eraser]], settings: Settings, keys: Sequence[str], image_ids: Ids[str]
+    erasers: Sequence[tuple[Feature, Eraser]],
+    settings: Settings,
+    keys: Sequence[str],
+    image_ids: Ids[str],
+    outcome: str = NOTHING,
 ) -> None:
+    """Call the erasers; `outcome` says what an erasure that fails here has done."""
     for feature, erase in erasers:
         try:
             erase(settings, keys, image_ids)
-        except (CbirError, OSError):
-            raise
         except Exception as error:  # whose text may name the patient
+            if outcome == NOTHING and isinstance(error, CbirError | OSError):
+                raise
+            reason = str(error) if isinstance(error, CbirError) else describe_unexpected(error)
             raise EraserFailed(
-                f"nothing counts as erased: the feature {feature.name} failed ({describe_unexpected(error)}); "
-                "repeat the erasure when it works"
+                f"{outcome}: the feature {feature.name} failed ({reason}); repeat the erasure when it works"
             ) from None
 
 

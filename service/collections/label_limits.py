@@ -33,9 +33,7 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
             )
         if value is not None and not 1 <= len(value) <= VALUE_CHARACTERS:
             raise InvalidInput(f"labels: the value of {key} must have 1 to {VALUE_CHARACTERS} characters")
-        if (
-            value is not None and value != value.strip()
-        ):  # filters could not name it, and classes would look alike
+        if value is not None and value != value.strip():  # no filter would find it
             raise InvalidInput(f"labels: the value of {key} begins or ends with white space; leave it out")
 
 

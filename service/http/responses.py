@@ -44,6 +44,8 @@ def install(app: Flask) -> None:
 def _compress(response: Response) -> Response:
     if response.mimetype not in COMPRESSIBLE or response.is_streamed or response.status_code in (204, 304):
         return response
+    if response.cache_control.no_transform:
+        return response
     response.vary.add("Accept-Encoding")
     if request.accept_encodings["gzip"] <= 0 or "Content-Encoding" in response.headers:
         return response
@@ -58,10 +60,18 @@ def _compress(response: Response) -> Response:
     return response
 
 
+def asks_for_etag() -> bool:
+    """Return whether If-Match names ETags; `*` is true of all that exists."""
+    return "If-Match" in request.headers and not request.if_match.star_tag
+
+
 def check_if_match(response: Response, resource: str) -> None:
-    """Raise ChangedMeanwhile if If-Match does not match the ETag of `response`; `resource` names it in the error."""
-    expected = request.if_match
-    if expected and not expected.star_tag and not expected.contains_weak(response.get_etag()[0] or ""):
+    """Raise ChangedMeanwhile if If-Match does not match the ETag of `response`; `resource` names it in the error.
+
+    The comparison is strong: `W/"..."` matches nothing.
+    """
+    tag, is_weak = response.get_etag()
+    if asks_for_etag() and (is_weak or not request.if_match.is_strong(tag or "")):
         raise ChangedMeanwhile(f"{resource} does not match If-Match; get it again")
 
 
@@ -86,7 +96,10 @@ def make_conditional(response: Response, resource: str) -> Response:
     except ChangedMeanwhile:
         response.close()
         raise
-    response.make_conditional(request)
+    # Without If-Match, which is checked: Werkzeug would answer 412 to `*`, and pass over If-None-Match.
+    response.make_conditional(
+        {name: value for name, value in request.environ.items() if name != "HTTP_IF_MATCH"}
+    )
     return response
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from flask import Blueprint, Response, request, send_file
+from flask import Blueprint, Response, send_file
 from pydantic import AfterValidator, Field
 
 from cbir.errors import InvalidInput, NotFound
@@ -32,7 +32,7 @@ from service.collections.stored_pictures import thumbnail_response
 from service.http import request_params, responses
 from service.http.operations import json_response, operation
 from service.http.problems import Malformed, SourceGone
-from service.http.responses import check_if_match, make_conditional, page_that_fits
+from service.http.responses import asks_for_etag, check_if_match, make_conditional, page_that_fits
 from service.http.timeouts import query_deadline
 
 blueprint = Blueprint("images", __name__, url_prefix="/v1/images")
@@ -249,7 +249,7 @@ def patch_image(image_id: ImageIdInPath) -> Response:
 
         def check_unchanged() -> None:
             check_label_change(handle.whole_searcher().collection, [image_id], change.labels)
-            if request.if_match:  # else a damaged label can be set again
+            if asks_for_etag():  # else a damaged label can be set again
                 before = _record_response(image_record(collection, collection.record(image_id), name))
                 check_if_match(before, f"the image {image_id}")
 
@@ -363,4 +363,6 @@ def _record_response(record: ImageRecord) -> Response:
     text = record.model_dump_json()
     response = Response(text, mimetype=request_params.JSON)
     response.set_etag(hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
+    # Compressed, it would have a weak ETag, which no If-Match matches.
+    response.headers["Cache-Control"] = "no-store, no-transform"
     return response

@@ -10,7 +10,7 @@ from pydantic import Field
 from cbir.errors import InvalidInput, NotFound
 from cbir.search import example_values as example
 from cbir.settings import Settings
-from cbir.store.erasure import erase_elsewhere
+from cbir.store.erasure import erase_patient
 from cbir.store.upkeep.archive_instances import images_with_pixels_of
 from cbir.system.files import is_inside
 from cbir.system.threads import cores
@@ -157,13 +157,13 @@ def delete_patient(key: PatientKeyInPath) -> Response:
     if not PATIENT_KEY.fullmatch(key):
         raise InvalidInput("the key has 32 hexadecimal digits; the field patient_key of an image holds it")
     handle = state.handle(name)
-    with handle.writer(actor_name()) as writer:
-        same_pixels = images_with_pixels_of(handle.searcher().collection, [key])
-        image_ids = writer.images_of(key)
-        log_images(image_ids)
-        erase_elsewhere(state.settings, [key], image_ids)
-        erased = writer.erase_patient([key])
-    state.thumbnails.clear()
+    try:
+        with handle.writer(actor_name()) as writer:
+            same_pixels = images_with_pixels_of(handle.searcher().collection, [key])
+            log_images(writer.images_of(key))
+            erased = erase_patient(writer, state.settings, [key])
+    finally:  # also if the images are erased, and a feature failed after that
+        state.thumbnails.clear()
     return json_response(Erased(erased=erased, with_the_same_pixels=same_pixels))
 
 

@@ -5,6 +5,7 @@ collection's history, see `cbir.store.base.damage`: triggers keep them, within t
 PostgreSQL has checksums of its own.
 """
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -142,8 +143,14 @@ class SqliteFile:
 
     def _create_file(self) -> os.stat_result:
         private_folder(self.folder)
-        with opened_for_owner(self.file, os.O_RDWR | os.O_CREAT) as file:
-            return os.fstat(file)
+        # Never open a file that is there: closing it would end SQLite's locks of this process, and another process
+        # would delete the log under it (https://www.sqlite.org/howtocorrupt.html, 2.2).
+        if not self.file.exists():
+            with suppress(FileExistsError), opened_for_owner(self.file, os.O_RDWR | os.O_CREAT | os.O_EXCL):
+                pass
+        if not os.access(self.file, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return self.file.stat()
 
     def _check_not_lost(self) -> None:
         """Raise StateUnavailable if the file is missing or empty, though tables were created in it."""

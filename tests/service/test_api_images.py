@@ -281,6 +281,17 @@ def test_labels_changed(mine: FlaskClient, ids: list[str]) -> None:
     assert listed(mine, where="label=better") == [ids[1]]
 
 
+def test_if_match_compares_strongly(mine: FlaskClient, ids: list[str]) -> None:
+    address, change = f"{IMAGES}/{ids[1]}", {"labels": {f"note {number}": "x" * 900 for number in range(3)}}
+    tag = mine.patch(address, json=change).headers["ETag"]
+    assert mine.get(address, headers={"Accept-Encoding": "gzip"}).headers["ETag"] == tag
+    for other in ("", ",", '"', '"other"', f"W/{tag}", f'"other", W/{tag}'):
+        problem(mine.patch(address, json=change, headers={"If-Match": other}), 412)
+        problem(mine.get(address, headers={"If-Match": other}), 412)
+    assert mine.patch(address, json=change, headers={"If-Match": f'"other", {tag}'}).status_code == 200
+    assert mine.get(address, headers={"If-Match": tag, "If-None-Match": tag}).status_code == 304
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -370,7 +381,8 @@ def test_what_the_client_has_is_not_sent_again(writable: Path, pictures: list[Pa
         assert (existing.status_code, existing.data, existing.headers["ETag"]) == (304, b"", tag)
         assert client.get(path, headers={"If-None-Match": '"other"'}).data == first.data
         for expected in (tag, "*"):
-            assert client.get(path, headers={"If-Match": expected}).data == first.data
+            matching = client.get(path, headers={"If-Match": expected})
+            assert (matching.status_code, matching.data) == (200, first.data)
         assert "If-Match" in problem(client.get(path, headers={"If-Match": '"other"'}), 412)
         # Ranges are not offered: the whole comes, and no answer of a form that nothing documents.
         for expected_value in ("bytes=0-9", "bytes=99999999-", "lines=1"):

@@ -1,5 +1,6 @@
 """Bounds of labels that requests may reach together, not each by itself."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,17 @@ def test_labels_of_an_added_image_are_bounded(client: FlaskClient, pictures: lis
     labels = "{" + ", ".join(f'"k{n}": "v"' for n in range(201)) + "}"
     answer = client.post("/v1/images", data={"image": pictures[-1].open("rb"), "labels": labels})
     assert "at most 200 labels" in problem(answer, 422)
+
+
+@pytest.mark.parametrize("value", [" benign", "benign ", "benign\n", " "])
+def test_values_that_no_filter_finds_are_refused(
+    client: FlaskClient, ids: list[str], pictures: list[Path], value: str
+) -> None:
+    labels: dict[str, str | None] = {"finding": value}
+    new = {"image": pictures[-1].open("rb"), "labels": json.dumps(labels)}
+    for answer in (
+        patch(client, ids[0], labels),
+        client.patch("/v1/images", json={"ids": ids[:1], "labels": labels}),
+        client.post("/v1/images", data=new),
+    ):
+        assert "the value of finding begins or ends with a space; remove that" in problem(answer, 422)

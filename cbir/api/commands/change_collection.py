@@ -151,8 +151,7 @@ def erase_patient(
     The normalisation is fitted again, so that distances change a little: the old one could reveal the erased images.
     """
     from cbir import settings
-    from cbir.store import Collection
-    from cbir.store.erasure import erase_elsewhere
+    from cbir.store import Collection, erasure
     from cbir.store.upkeep.archive_instances import images_with_pixels_of
     from cbir.store.upkeep.quarantine_release import count_of_patients
 
@@ -166,12 +165,12 @@ def erase_patient(
             print_values({"would_erase": count, **shared}, format)
             return
         confirm(f"erase {count} of {len(opened)} images, and every trace of the patient", count, yes)
-        with opened.writer() as writer, StageBars() as bars:
-            bars.show("erasing")
-            image_ids = {image_id for key in keys for image_id in writer.images_of(key)}
-            erase_elsewhere(settings.load(), keys, image_ids)
-            erased = writer.erase_patient(keys)
-    follow_index(collection, settings.load())
+        try:
+            with opened.writer() as writer, StageBars() as bars:
+                bars.show("erasing")
+                erased = erasure.erase_patient(writer, settings.load(), keys)
+        finally:  # also if the images are erased, and a feature failed after that
+            follow_index(collection, settings.load())
     print_values({"erased": erased, **shared}, format)
     raise typer.Exit(0 if erased or same_pixels else 1)
 

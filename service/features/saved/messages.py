@@ -1,7 +1,7 @@
 """Requests and responses about saved cases and cohorts."""
 
 from collections.abc import Callable
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
 
@@ -177,6 +177,10 @@ class SavedChange(BaseModel):
     shared: bool | None = Field(
         default=None, description="Whether every caller who may use the collection sees it.", examples=[True]
     )
+
+    def values(self) -> dict[str, Any]:
+        """Return the new values by name."""
+        return self.model_dump(exclude_none=True)
 
 
 class CaseChange(SavedChange):

@@ -132,8 +132,9 @@ def set_event(database: StateDatabase, search: str, event: str, image: str, valu
     key = {"search": search, "event": event, "image": image}
     with database.writing() as connection:
         connection.execute(delete(events).where(*(events.c[name] == text for name, text in key.items())))
-        logged = connection.execute(select(searches.c.search).where(searches.c.search == search)).scalar()
-        if value and logged is not None:
+        answers = connection.execute(select(searches.c.answers).where(searches.c.search == search)).scalar()
+        # An image may have been erased since the caller looked it up.
+        if value and answers is not None and (not image or image in answers.split()):
             connection.execute(insert(events).values(**key, value=value))
 
 

@@ -1,6 +1,8 @@
 """Worker processes: results, exceptions, and tasks that kill their process."""
 
+import multiprocessing
 import os
+import signal
 from collections.abc import Iterator
 from functools import partial
 
@@ -48,6 +50,23 @@ def test_only_the_task_that_kills_its_process_fails(pool: ProcessPool[int, int])
     with pytest.raises(WorkerDied):
         futures.pop(3).result()
     assert [future.result() for future in futures] == [110, 111, 112, 114, 115]
+
+
+def process_of(_task: int) -> int:
+    return os.getpid()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_process_that_starts_outlives_what_stops_all_of_a_group() -> None:
+    others = multiprocessing.active_children()
+    with ProcessPool(process_of, 1) as pool:
+        pool.start()
+        (child,) = (each for each in multiprocessing.active_children() if each not in others)
+        assert child.pid
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.kill(child.pid, number)
+        assert pool.run(0) == child.pid
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGINT, signal.SIGTERM}
 
 
 def test_closing_drops_tasks_that_have_not_begun() -> None:

@@ -11,6 +11,7 @@ from cbir.store import Collection
 from cbir.store.erasure import EraserFailed, erase_deleted
 from cbir.system.features import Feature, FeatureUnusable, features
 from service.app import create_app
+from service.collections.app_state import EXTENSION
 from service.languages.catalogues import Language, folders
 from service.pages.page_files import page_tags
 from service.state.schema import tables
@@ -203,6 +204,41 @@ def test_an_eraser_that_raises_fails_the_erasure(writable: Path, install_feature
     assert "the feature notes failed" in problem(answer, 500)
     assert patient not in answer.text
     assert images_of(writable) == images
+
+
+def test_what_was_stored_meanwhile_is_erased_by_a_repetition(
+    writable: Path, install_feature: InstalledFeatures
+) -> None:
+    calls, works = install_feature.folder / "calls", install_feature.folder / "works"
+    calls.touch()
+    body = (
+        f"calls = __import__('pathlib').Path({str(calls)!r})\n"
+        "    calls.write_text(calls.read_text() + f'{sorted(image_ids)}\\n')\n"
+        f"    assert calls.read_text().count('\\n') == 1 or calls.with_name({works.name!r}).exists()"
+    )
+    install_feature("notes", ERASER.format(body=body))
+    app = create_app(writable, settings.load(job_workers=0))
+    client, thumbnails = app.test_client(), app.extensions[EXTENSION].thumbnails
+    listed = client.get("/v1/images").json["items"]
+    patient = next(item["patient_key"] for item in listed if item["patient_key"])
+    ids = sorted(item["image_id"] for item in listed if item["patient_key"] == patient)
+    assert client.get(f"/v1/images/{ids[0]}/thumbnail").status_code == 200
+    failure = problem(client.delete(f"/v1/patients/{patient}"), 500)
+    assert failure.startswith(
+        "the images are erased, but perhaps not what was stored about them meanwhile: the fea"
+    )
+    assert patient not in failure
+    assert thumbnails.size == 0
+    assert images_of(writable) == len(listed) - len(ids)
+    verification = ("collection", "verify", "--erased", patient, "--collection", writable)
+    assert (
+        "unfinished_erasure.json still contains the patient's key; erase the patient again"
+        in command(*verification)[1]
+    )
+    works.touch()
+    assert client.delete(f"/v1/patients/{patient}").json["erased"] == len(ids)
+    assert calls.read_text() == f"{ids}\n" * 4
+    assert command(*verification)[:2] == (0, "no problems\n")
 
 
 def test_an_eraser_gets_keys_and_images(writable: Path, install_feature: InstalledFeatures) -> None:

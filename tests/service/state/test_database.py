@@ -1,5 +1,7 @@
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -201,6 +203,22 @@ def test_root_gives_new_files_alone_to_the_owner_of_the_folder(state: Path, shel
     os.chown(state / FILE, 4321, 4321)
     add(open_state(settings.load(state_folder=state)), shelves, "atlas")
     assert (state / FILE).stat().st_uid == 4321
+
+
+@ONLY_FILE
+def test_a_second_use_in_a_process_keeps_the_locks_of_the_first(state: Path, shelves: Table) -> None:
+    active = settings.load(state_folder=state)
+    first = open_state(active)
+    add(first, shelves, "atlas")
+    assert count(open_state(active), shelves) == 1  # as erasing a patient opens it
+    read_and_close = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM shelves'); c.close()"
+    )
+    subprocess.run([sys.executable, "-c", read_and_close, state / FILE], check=True)
+    assert (state / f"{FILE}-wal").exists()
+    add(first, shelves, "novel")
+    with closing(sqlite3.connect(state / FILE)) as connection:
+        assert connection.execute("SELECT count(*) FROM shelves").fetchone() == (2,)
 
 
 @ONLY_FILE

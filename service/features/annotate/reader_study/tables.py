@@ -239,11 +239,15 @@ def set_answer(database: StateDatabase, name: str, answer: ReaderAnswer) -> None
     """
     same = (answers.c.study == name, answers.c.reader == answer.reader, answers.c.item == answer.item)
     with database.writing() as connection:
-        matching = select(items.c.item).where(items.c.study == name, items.c.item == answer.item)
-        if connection.execute(matching).one_or_none() is None:
+        matching = select(items.c.a, items.c.b).where(items.c.study == name, items.c.item == answer.item)
+        item = connection.execute(matching).one_or_none()
+        if item is None:
             raise NotFound(f"the study {name} has no item {answer.item}")
         connection.execute(delete(answers).where(*same))
+        # An image may have been erased since the reader saw it.
+        relevant = {image: value for image, value in answer.relevant.items() if image in (*item.a, *item.b)}
         row = vars(answer) | {"a_left": int(answer.a_left), "study": name, "time": unix_time()}
+        row |= {"relevant": relevant}
         connection.execute(insert(answers).values(**row))
 
 

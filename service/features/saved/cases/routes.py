@@ -22,7 +22,6 @@ from service.features.saved.cases.visible_cases import (
     find_own_case,
     find_visible_case,
     list_visible_cases,
-    new_values,
     require_owner,
     save_case,
 )
@@ -192,8 +191,8 @@ def patch_case(case_id: CaseIdInPath) -> Response:
     What is absent, or null, stays. 404 for a case of someone else, also if it is shared.
     """
     change = request_params.json_body(CaseChange)
-    row = find_own_case(case_id).row
-    saved_cases.change_case(state_database(), case_id, **new_values(row, change))
+    find_own_case(case_id)
+    saved_cases.change_case(state_database(), case_id, change.values())
     return json_response(find_own_case(case_id).message())
 
 

@@ -1,8 +1,8 @@
 """Saved cases: searches with their judgements, results and notes."""
 
 import secrets
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from collections.abc import Collection as Ids
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from service.features.saved.messages import CaseContent, NewCase
 from service.state.database import StateDatabase
 from service.state.schema import WholeNumber, tables, unix_time
 
+Existing = Callable[[Iterable[str]], Container[str]]  # returns those of some image ids that a collection has
 MAX_CASES = 1000  # of an owner
 MAX_BYTES = 2**30  # of the cases of an owner, pictures included
 ID_BYTES = 8
@@ -98,8 +99,9 @@ def add_case(
     case: NewCase,
     picture: QueryPicture | None,
     patient_key: str | None,
+    existing: Existing = set,
 ) -> str:
-    """Save a case and return its id; raises InvalidInput if the owner has as many as allowed.
+    """Save a case without results and judgements of images that are gone, and return its id.
 
     Parameters
     ----------
@@ -113,9 +115,38 @@ def add_case(
         Of an uploaded query.
     patient_key : str or None
         Patient of the query.
+    existing : callable
+        Called in the transaction: erasing a patient waits for it, and then finds what it has stored.
+
+    Raises
+    ------
+    InvalidInput
+        If the owner has as many cases as allowed.
+    NotFound
+        If the query is gone.
     """
+    with database.writing() as connection:
+        values = _new_row(owner, collection, _only_existing(case, existing), picture, patient_key)
+        size = _size(values["content"], case.title, case.note) + (len(picture.data) if picture else 0)
+        _check_count(connection, owner)
+        _check_size(connection, owner, size)
+        connection.execute(insert(cases).values(**values))
+    return str(values["case_id"])
+
+
+def _only_existing(case: NewCase, existing: Existing) -> NewCase:
+    query = case.search.image_id
+    found = existing(case.image_ids() | ({query} if query else set()))
+    if query and query not in found:
+        raise NotFound(f"there is no image {query}")
+    return case.only(found.__contains__)
+
+
+def _new_row(
+    owner: str, collection: str, case: NewCase, picture: QueryPicture | None, patient_key: str | None
+) -> dict[str, Any]:
     case_id, now = secrets.token_hex(ID_BYTES), unix_time()
-    values = {
+    return {
         "case_id": case_id,
         "owner": owner,
         "collection": collection,
@@ -131,12 +162,6 @@ def add_case(
         "content_hash": picture.content_hash if picture else None,
         "patient_key": patient_key,
     }
-    with database.writing() as connection:
-        size = _size(str(values["content"]), case.title, case.note) + (len(picture.data) if picture else 0)
-        _check_count(connection, owner)
-        _check_size(connection, owner, size)
-        connection.execute(insert(cases).values(**values))
-    return case_id
 
 
 def _check_count(connection: Connection, owner: str) -> None:
@@ -206,30 +231,32 @@ def read_picture(database: StateDatabase, case_id: str) -> bytes | None:
     return picture
 
 
-def change_case(database: StateDatabase, case_id: str, title: str, note: str, shared: bool) -> None:
-    """Set title, note and sharing of a case.
+def change_case(database: StateDatabase, case_id: str, changes: Mapping[str, Any]) -> None:
+    """Change title, note and sharing of a case.
 
     Parameters
     ----------
     database : StateDatabase
     case_id : str
-    title, note : str
-    shared : bool
+    changes : mapping of str to object
+        New values by column; others stay, also if another request changes them at the same time.
 
     Raises
     ------
     InvalidInput
         If the cases of its owner would be larger than allowed.
     """
-    values = {"title": title, "note": note, "words": _words(title, note), "shared": shared}
+    of_case = cases.c.case_id == case_id
     with database.writing() as connection:
-        query = select(cases.c.owner, cases.c.title, cases.c.note).where(cases.c.case_id == case_id)
+        query = select(cases.c.owner, cases.c.title, cases.c.note).where(of_case)
         before = connection.execute(query).one_or_none()
-        if before and (more := _size(title, note) - _size(before.title, before.note)) > 0:
+        if before is None:  # deleted meanwhile
+            return
+        title, note = changes.get("title", before.title), changes.get("note", before.note)
+        if (more := _size(title, note) - _size(before.title, before.note)) > 0:
             _check_size(connection, before.owner, more)
-        connection.execute(
-            update(cases).where(cases.c.case_id == case_id).values(**values, changed=unix_time())
-        )
+        values = {**changes, "words": _words(title, note), "changed": unix_time()}
+        connection.execute(update(cases).where(of_case).values(**values))
 
 
 def delete_case(database: StateDatabase, case_id: str) -> None:

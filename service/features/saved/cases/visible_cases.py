@@ -27,7 +27,6 @@ from service.features.saved.messages import (
     CaseSummary,
     NewCase,
     SavedCase,
-    SavedChange,
 )
 from service.http.problems import NotReady
 from service.http.request_params import Rendering
@@ -168,13 +167,6 @@ def common_facts(row: Any) -> dict[str, Any]:
     return facts | times | {"mine": row.owner == actor_name()}
 
 
-def new_values(row: Any, change: SavedChange) -> dict[str, Any]:
-    """Return title, note and sharing of a row after a change."""
-    return {
-        name: getattr(row, name) if value is None else value for name, value in change.model_dump().items()
-    }
-
-
 def require_owner(row: Any, item: str, action: str, or_admin: bool = False) -> None:
     """Raise NotFound unless the caller owns a row, or, with `or_admin`, is an administrator.
 
@@ -228,9 +220,10 @@ def save_case(state: AppState, collection_name: str | None, case: NewCase, data:
         patient_key = stored.patient_key or _patient_of(whole, stored.content_hash)
         picture = QueryPicture(stored.data, stored.content_hash)
         search = search.model_copy(update={"region": _in_picture(search.region, stored)})
-    visible = collection.records_by_id(case.image_ids())
-    case = case.model_copy(update={"search": search}).only(visible.__contains__)
-    return saved_cases.add_case(state_database(), actor_name(), handle.name, case, picture, patient_key)
+    case = case.model_copy(update={"search": search})
+    return saved_cases.add_case(
+        state_database(), actor_name(), handle.name, case, picture, patient_key, collection.numbers_by_id
+    )
 
 
 def _render(state: AppState, collection: Collection, data: bytes, search: CaseSearch) -> StoredQuery:

@@ -13,7 +13,7 @@ from cbir.search.cohorts.export_formats import EXPORTS
 from service.access.audit import log_images
 from service.collections.app_state import current_state
 from service.features.saved.cases.routes import SavedListParameters
-from service.features.saved.cases.visible_cases import current_viewer, new_values, require_owner
+from service.features.saved.cases.visible_cases import current_viewer, require_owner
 from service.features.saved.cohorts import tables as saved_cohorts
 from service.features.saved.cohorts.visible_cohorts import (
     VisibleCohort,
@@ -161,7 +161,7 @@ def patch_cohort(cohort_id: CohortIdInPath) -> Response:
     """
     change = request_params.json_body(CohortChange)
     row = find_own_cohort(cohort_id).row
-    saved_cohorts.change_cohort(state_database(), row.number, **new_values(row, change))
+    saved_cohorts.change_cohort(state_database(), row.number, change.values())
     return json_response(find_own_cohort(cohort_id).summary())
 
 
@@ -205,7 +205,8 @@ def post_batch(cohort_id: CohortIdInPath) -> Response:
         current = _start_round(cohort)
         batch = next_batch(cohort.searcher, current, params.count)
         estimate = _estimate(current)
-    saved_cohorts.propose(state_database(), cohort.row.number, batch)
+    existing = cohort.searcher.collection.numbers_by_id
+    saved_cohorts.propose(state_database(), cohort.row.number, batch, existing)
     records = cohort.searcher.collection.records_by_id(image.image_id for image in batch)
     log_images(image.image_id for image in batch)
     items = [
@@ -239,8 +240,9 @@ def post_judgements(cohort_id: CohortIdInPath) -> Response:
     """
     judgements = request_params.json_body(CohortJudgements).judgements
     cohort = find_own_cohort(cohort_id)
-    judged = check_judged(cohort.searcher.collection, [(each.image_id, each.relevant) for each in judgements])
-    saved_cohorts.judge(state_database(), cohort.row.number, judged)
+    judged = check_judged((each.image_id, each.relevant) for each in judgements)
+    existing = cohort.searcher.collection.numbers_by_id
+    saved_cohorts.judge(state_database(), cohort.row.number, judged, existing)
     log_images(judged)
     return json_response(find_own_cohort(cohort_id).summary())
 

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Collection as Ids
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.search.cohorts.missing_images import JudgedImage, ProposedImage
-from service.features.saved.cases.tables import Viewer
+from service.features.saved.cases.tables import Existing, Viewer
 from service.features.saved.messages import NewCohort
 from service.state.database import StateDatabase
 from service.state.schema import WholeNumber, tables, unix_time
@@ -85,9 +85,14 @@ is_latest = ~exists(
 
 
 def add_cohort(
-    database: StateDatabase, owner: str, collection: str, cohort: NewCohort, judged: Mapping[str, bool]
+    database: StateDatabase,
+    owner: str,
+    collection: str,
+    cohort: NewCohort,
+    judged: Mapping[str, bool],
+    existing: Existing = set,
 ) -> str:
-    """Save a cohort and return its id; raises InvalidInput if the owner has as many as allowed.
+    """Save a cohort and return its id.
 
     Parameters
     ----------
@@ -98,6 +103,15 @@ def add_cohort(
     cohort : NewCohort
     judged : mapping of str to bool
         Relevance by image id.
+    existing : callable
+        Called in the transaction: erasing a patient waits for it, and then finds what it has stored.
+
+    Raises
+    ------
+    InvalidInput
+        If the owner has as many cohorts as allowed.
+    NotFound
+        If an image is gone.
     """
     cohort_id, now = secrets.token_hex(ID_BYTES), unix_time()
     values = cohort.model_dump(include={"title", "note", "shared"}) | {
@@ -105,6 +119,7 @@ def add_cohort(
         "conditions": cohort.where,
     }  # fmt: skip
     with database.writing() as connection:
+        _require(judged, existing)
         count = connection.scalar(select(func.count()).select_from(cohorts).where(cohorts.c.owner == owner))
         if (count or 0) >= MAX_COHORTS:
             raise InvalidInput(f"this caller has {count} cohorts already, as many as allowed; delete some")
@@ -112,6 +127,12 @@ def add_cohort(
         assert inserted.inserted_primary_key is not None
         _insert(connection, inserted.inserted_primary_key[0], judged, {}, step=0)
     return cohort_id
+
+
+def _require(image_ids: Iterable[str], existing: Existing) -> None:
+    found = existing(image_ids)
+    if missing := [image_id for image_id in image_ids if image_id not in found]:
+        raise NotFound(f"there is no image {missing[0]}")
 
 
 def _insert(
@@ -188,8 +209,10 @@ def read_judgements(database: StateDatabase, number: int) -> list[JudgedImage]:
     return [JudgedImage(row.image_id, row.relevant, row.probability, row.drawn) for row in rows]
 
 
-def propose(database: StateDatabase, number: int, images: Sequence[ProposedImage]) -> None:
-    """Store which images a cohort's owner judges next, in place of earlier ones.
+def propose(
+    database: StateDatabase, number: int, images: Sequence[ProposedImage], existing: Existing = set
+) -> None:
+    """Store which images a cohort's owner judges next, in place of earlier ones; not those that are gone.
 
     Parameters
     ----------
@@ -197,14 +220,17 @@ def propose(database: StateDatabase, number: int, images: Sequence[ProposedImage
     number : int
         Number of the cohort.
     images : sequence of ProposedImage
+    existing : callable
+        See `add_cohort`.
 
     Raises
     ------
     NotFound
         If the cohort was deleted meanwhile.
     """
-    rows = [image._asdict() | {"cohort": number} for image in images]
     with database.writing() as connection:
+        found = existing([image.image_id for image in images])
+        rows = [image._asdict() | {"cohort": number} for image in images if image.image_id in found]
         if connection.scalar(select(cohorts.c.number).where(cohorts.c.number == number)) is None:
             raise NotFound(DELETED)
         connection.execute(delete(proposals).where(proposals.c.cohort == number))
@@ -212,7 +238,7 @@ def propose(database: StateDatabase, number: int, images: Sequence[ProposedImage
             connection.execute(insert(proposals), rows)
 
 
-def judge(database: StateDatabase, number: int, judged: Mapping[str, bool]) -> None:
+def judge(database: StateDatabase, number: int, judged: Mapping[str, bool], existing: Existing = set) -> None:
     """Add judgements of a request; earlier ones of the same images come back when it is undone.
 
     Parameters
@@ -222,15 +248,18 @@ def judge(database: StateDatabase, number: int, judged: Mapping[str, bool]) -> N
         Number of the cohort.
     judged : mapping of str to bool
         Relevance by image id.
+    existing : callable
+        See `add_cohort`.
 
     Raises
     ------
     NotFound
-        If the cohort was deleted meanwhile.
+        If the cohort was deleted meanwhile, or an image is gone.
     InvalidInput
         If the cohort would have more judgements than allowed.
     """
     with database.writing() as connection:
+        _require(judged, existing)
         _touch(connection, number)
         count, last = connection.execute(
             select(func.count(), func.coalesce(func.max(judgements.c.step), 0)).where(
@@ -272,19 +301,20 @@ def _touch(connection: Connection, number: int) -> None:
         raise NotFound(DELETED)
 
 
-def change_cohort(database: StateDatabase, number: int, title: str, note: str, shared: bool) -> None:
-    """Set title, note and sharing of a cohort.
+def change_cohort(database: StateDatabase, number: int, changes: Mapping[str, Any]) -> None:
+    """Change title, note and sharing of a cohort.
 
     Parameters
     ----------
     database : StateDatabase
     number : int
-    title, note : str
-    shared : bool
+    changes : mapping of str to object
+        New values by column; others stay.
     """
-    values = {"title": title, "note": note, "shared": shared, "changed": unix_time()}
     with database.writing() as connection:
-        connection.execute(update(cohorts).where(cohorts.c.number == number).values(**values))
+        connection.execute(
+            update(cohorts).where(cohorts.c.number == number).values(**changes, changed=unix_time())
+        )
 
 
 def delete_cohort(database: StateDatabase, number: int) -> None:

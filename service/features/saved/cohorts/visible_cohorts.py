@@ -8,7 +8,7 @@ from cbir.errors import DatabaseUnavailable, InvalidInput, NotFound
 from cbir.search import Searcher, record_links
 from cbir.search.cohorts.missing_images import JudgedImage
 from cbir.search.hit_selection import CardWriter
-from cbir.store import Collection, Record
+from cbir.store import Record
 from service.access.caller import actor_name
 from service.collections.app_state import AppState, current_state
 from service.features.saved.cases.visible_cases import common_facts, current_viewer, require_owner
@@ -175,21 +175,15 @@ def begin_cohort(state: AppState, collection_name: str | None, cohort: NewCohort
     collection = handle.searcher().collection
     collection.conditions(cohort.where)
     judged = [(each, True) for each in cohort.relevant] + [(each, False) for each in cohort.irrelevant]
-    relevant = check_judged(collection, judged)
-    return saved_cohorts.add_cohort(state_database(), actor_name(), handle.name, cohort, relevant)
+    return saved_cohorts.add_cohort(
+        state_database(), actor_name(), handle.name, cohort, check_judged(judged), collection.numbers_by_id
+    )
 
 
-def check_judged(collection: Collection, judged: Iterable[tuple[str, bool]]) -> dict[str, bool]:
-    """Return relevance by image id.
-
-    `collection`, `judged`: image ids with their relevance. Raises NotFound for an image that the collection does not
-    have, and InvalidInput for one that is judged both ways.
-    """
+def check_judged(judged: Iterable[tuple[str, bool]]) -> dict[str, bool]:
+    """Return relevance by image id; raises InvalidInput for an image that is judged both ways."""
     by_id: dict[str, bool] = {}
     for image_id, relevant in judged:
         if by_id.setdefault(image_id, relevant) != relevant:
             raise InvalidInput(f"image {image_id} is judged relevant and not relevant; choose one of them")
-    numbers = collection.numbers_by_id(by_id)
-    if unknown := [image_id for image_id in by_id if image_id not in numbers]:
-        raise NotFound(f"there is no image {unknown[0]}")
     return by_id

@@ -16,7 +16,12 @@ from service.access.token_stores import Scope
 from service.app import create_app
 from service.features.annotate.reader_study import tables as reader_studies
 from service.features.annotate.reader_study.routes import SidedAnswer, from_sides, reader_items
-from service.features.annotate.reader_study.tables import ReaderStudy, StudyItem, erase_from_studies
+from service.features.annotate.reader_study.tables import (
+    ReaderAnswer,
+    ReaderStudy,
+    StudyItem,
+    erase_from_studies,
+)
 from service.state import audit_lines
 from service.state.database import StateDatabase, open_state
 from tests.service.conftest import ONLY_FILE, command, problem, refusal, stored_tokens
@@ -275,6 +280,17 @@ def test_an_erased_patient_leaves_all_studies(
         content = path.read_bytes()
         assert not any(image.encode() in content for image in gone)
     assert "-" in left[0]["left"] + left[0]["right"]
+
+
+def test_an_answer_that_was_read_before_the_erasure_brings_no_image_back(
+    study: ReaderStudy, items: list[StudyItem]
+) -> None:
+    gone, stays = items[0].a[:2]
+    erase_from_studies(settings.load(), [], {gone})
+    answer = ReaderAnswer(1, items[0].item, 3, 3, 0, True, {gone: True, stays: True}, "", 1.0)
+    reader_studies.set_answer(database(), study.name, answer)
+    (stored,) = reader_studies.read_answers(database(), study.name)
+    assert stored.relevant == {stays: True}
 
 
 # Commands

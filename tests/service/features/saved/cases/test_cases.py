@@ -2,6 +2,8 @@
 
 import io
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ from cbir.store import Collection
 from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.client import Client
+from service.features.saved.cases import routes as case_routes
 from service.features.saved.cases import tables as saved_cases
 from service.features.saved.cases.tables import QueryPicture, Viewer
+from service.features.saved.cohorts import routes as cohort_routes
 from service.features.saved.erase import erase_saved
 from service.features.saved.messages import CaseSearch, NewCase
 from service.state.database import open_state
@@ -173,6 +177,30 @@ def test_changing_and_deleting(client: FlaskClient, ids: list[str]) -> None:
     assert client.delete(address).status_code == 204
     problem(client.get(address), 404)
     problem(client.delete(address), 404)
+
+
+@pytest.mark.usefixtures("each_database")
+@pytest.mark.parametrize("kind", ["case", "cohort"])
+def test_changes_of_different_fields_at_the_same_time_are_all_kept(
+    app: Flask, client: FlaskClient, ids: list[str], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = new_case(ids) if kind == "case" else {"title": "Knee", "relevant": ids[:1]}
+    address = f"/v1/{kind}s/{client.post(f'/v1/{kind}s', json=new).json['id']}"
+    routes = {"case": case_routes, "cohort": cohort_routes}[kind]
+    find, found = getattr(routes, f"find_own_{kind}"), threading.Barrier(2)
+
+    def find_together(document: str) -> Any:
+        row = find(document)
+        found.wait(10)
+        return row
+
+    monkeypatch.setattr(routes, f"find_own_{kind}", find_together)
+    with ThreadPoolExecutor(2) as pool:
+        changes = [{"title": "Left knee"}, {"note": "Compare."}]
+        answers = list(pool.map(lambda change: app.test_client().patch(address, json=change), changes))
+    assert [answer.status_code for answer in answers] == [200, 200]
+    stored = client.get(address).json
+    assert (stored["title"], stored["note"]) == ("Left knee", "Compare.")
 
 
 @pytest.mark.parametrize(

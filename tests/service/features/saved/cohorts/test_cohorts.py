@@ -2,6 +2,8 @@
 
 import csv
 import io
+import threading
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,12 @@ from cbir.store.records import record_rows
 from service.access.token_stores import Scope
 from service.app import create_app
 from service.client import Client
-from service.features.saved.cases.tables import Viewer
+from service.features.saved.cases.tables import Viewer, add_case, cases
 from service.features.saved.cohorts import routes as cohort_routes
 from service.features.saved.cohorts import tables as saved_cohorts
+from service.features.saved.cohorts.tables import judgements, proposals
 from service.features.saved.erase import erase_saved
+from service.features.saved.messages import CaseSearch, NewCase
 from service.state.database import open_state
 from tests.service import wards
 from tests.service.conftest import facts_of, problem
@@ -145,6 +149,35 @@ def test_a_cohort_that_is_deleted_while_it_is_judged(client: FlaskClient, ids: l
         saved_cohorts.judge(database, 1, {ids[1]: True})
     with pytest.raises(NotFound, match="deleted meanwhile"):
         saved_cohorts.propose(database, 1, [ProposedImage(ids[1], 0.5, False)])
+
+
+@pytest.mark.usefixtures("each_database")
+def test_an_erasure_finds_what_was_stored_since_its_image_was_looked_up(
+    client: FlaskClient, ids: list[str]
+) -> None:
+    begin(client, ids[:1])
+    database = open_state(settings.load())
+    case = NewCase(
+        title="Case", search=CaseSearch(image_id=ids[0]), marks=[{"image_id": ids[1], "relevance": 1}]
+    )
+    proposed = [ProposedImage(ids[1], 0.5, False)]
+    for store in (
+        lambda existing: saved_cohorts.judge(database, 1, {ids[1]: True}, existing),
+        lambda existing: saved_cohorts.propose(database, 1, proposed, existing),
+        lambda existing: add_case(database, "service", "collection", case, None, None, existing),
+    ):
+        erasure = threading.Thread(target=erase_saved, args=(settings.load(), (), ids[1:2]))
+
+        def look_up(image_ids: Iterable[str], erasure: threading.Thread = erasure) -> set[str]:
+            erasure.start()
+            erasure.join(0.5)
+            return set(image_ids)
+
+        store(look_up)
+        erasure.join()
+        with database.reading() as connection:
+            rows = [connection.execute(table.select()).all() for table in (judgements, proposals, cases)]
+        assert ids[1] not in str(rows)
 
 
 @pytest.mark.usefixtures("each_database")
