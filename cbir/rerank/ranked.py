@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.gallery.gallery import Gallery, RankingList, rank, top_k
+from cbir.gallery.gallery import Gallery, RankingList, rank, similarities, top_k
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, euclidean_space, is_among
@@ -292,7 +292,7 @@ def rerank_vectors(
     reranker = _make_reranker(method, parameters)
     gallery = _make_gallery(vectors, reranker)
     rows = [
-        rerank_top(reranker, query, rank(query, gallery), gallery, count) for query in np.atleast_2d(queries)
+        rerank_top(reranker, query, _rank(query, gallery), gallery, count) for query in np.atleast_2d(queries)
     ]
     shape = (len(rows), min(count, len(vectors)))
     ranking = RerankedVectors(
@@ -330,6 +330,12 @@ def _make_reranker(method: str, parameters: dict[str, Any]) -> Reranker:
         choice = default_choice("")
         method, parameters = choice.method, dict(choice.parameters)
     return rerank.get(method, **parameters)
+
+
+def _rank(query: Floats, gallery: Gallery) -> RankingList:
+    """Rank the gallery; in single precision, one far vector would make the similarities of the others equal."""
+    ranking = rank(query, gallery)
+    return replace(ranking, similarities=similarities(ranking.distances.astype(np.float64)))
 
 
 def _make_gallery(vectors: Floats, reranker: Reranker) -> Gallery:
