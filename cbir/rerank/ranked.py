@@ -24,6 +24,7 @@ Box = tuple[float, float, float, float]  # left, top, width and height, as share
 LARGEST_SQUARE = (
     float(np.finfo(np.float32).max) / 4
 )  # of a length, so that squared distances are finite in float32
+LEAST_VALUE = 1e-15  # of a gallery; squared differences of smaller values are 0 in float32
 
 
 class RankingMethod(Protocol):
@@ -271,7 +272,7 @@ def rerank_vectors(
     Raises
     ------
     InvalidInput
-        For other shapes, values that are not finite, and an unknown method or parameter.
+        For other shapes, values that are not finite or all tiny, and an unknown method or parameter.
 
     Examples
     --------
@@ -281,6 +282,10 @@ def rerank_vectors(
     queries, vectors = _matrix(query_vectors, "query_vectors"), _matrix(gallery_vectors, "gallery_vectors")
     if vectors.ndim != 2:
         raise InvalidInput(f"gallery_vectors has shape {vectors.shape}; give a row for each image: (n, d)")
+    if 0.0 < np.abs(vectors).max(initial=0.0) < LEAST_VALUE:
+        raise InvalidInput(
+            f"gallery_vectors has only values below {LEAST_VALUE}; multiply all vectors by a number"
+        )
     if queries.shape[-1] != vectors.shape[1]:
         raise InvalidInput(
             f"query_vectors has {queries.shape[-1]} columns and gallery_vectors {vectors.shape[1]}; "

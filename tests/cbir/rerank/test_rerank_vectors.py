@@ -142,6 +142,7 @@ def test_empty_and_single_rows():
         ([[1.0]], [[1.0]], {"k": 0}, "k: a whole number, at least 1"),
         ([[1.0]], [[1.0]], {"k": 2.5}, "k: a whole number, at least 1"),
         ([[1.0]], np.zeros((0, 1)), {"k": -1}, "k: a whole number, at least 1"),
+        ([[0.0]], [[1e-30], [0.0]], {}, "only values below 1e-15; multiply all vectors"),
         ([[1.0]], [[1.0]], {"k": True}, "k: a whole number, at least 1, not True"),
         (np.zeros((1, 0)), np.zeros((3, 0)), {}, "vectors without values"),
         ([], [], {}, "query_vectors has shape"),
