@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +13,12 @@ from cbir.evaluation.qrels import JudgedBlock
 ROUNDING = 1e-9  # 0.28 of 25 relevant images are 7, though 0.28 * 25 > 7 in floating point
 PENALTY = 1.25  # rank, in K, of a relevant image that is not among the first K
 BLOCK = 256  # queries
+
+
+def _cutoff(k: int) -> int:
+    if not isinstance(k, Integral) or k < 1:
+        raise InvalidInput(f"k: a whole number, at least 1, not {k!r}")
+    return k
 
 
 def average_precision(
@@ -34,7 +41,7 @@ def capped_precision(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
 
     P@k of a class with fewer than `k` images could not reach 1.
     """
-    counts = np.minimum(judged.relevant, k)
+    counts = np.minimum(judged.relevant, _cutoff(k))
     counted = np.arange(judged.hits.shape[1])[None, :] < counts[:, None]
     return np.asarray((judged.hits & counted).sum(axis=1) / counts)
 
@@ -87,7 +94,7 @@ def precision_of_retrieved(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
     It divides by the relevant images among the answers, AP@k of trec_eval by all relevant images: relevant answers
     at 1, 2 and 4 of 5 give (1/1 + 2/2 + 3/4) / 3 = 0.9167.
     """
-    return average_precision(judged.hits[:, :k])
+    return average_precision(judged.hits[:, : _cutoff(k)])
 
 
 def majority_vote(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
@@ -99,12 +106,12 @@ def majority_vote(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
 
 def accuracy(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
     """Return 1 (q,) if any of the first `k` answers is relevant, else 0."""
-    return np.where(judged.hits[:, :k].any(axis=1), 1.0, 0.0)
+    return np.where(judged.hits[:, : _cutoff(k)].any(axis=1), 1.0, 0.0)
 
 
 def class_votes(judged: JudgedBlock, k: int) -> NDArray[np.int64]:
     """Count for each of the first `k` answers those of its class, (q, k); 0 for an answer without a class."""
-    classes = judged.classes[:, :k]
+    classes = judged.classes[:, : _cutoff(k)]
     votes = np.zeros(classes.shape, np.int64)
     for column in range(classes.shape[1]):
         votes += classes == classes[:, column : column + 1]

@@ -133,7 +133,7 @@ POWER = 0.35  # of the covariance to divide by; 0.5 whitens
 FLOOR = 0.5  # added to its eigenvalues, in units of their mean: directions without variance stay small
 SAMPLE = 5000  # images that the covariance is computed from
 LEAST = 1e-12  # a shorter vector has no direction
-LIFT = 4.0  # radius of the sphere in root mean squares of the distances from the mean: chords are 3% longer at most
+WITHIN, LIFT = 0.95, 2.5  # share of vectors, and radius of their sphere in the distance that they are within
 UNEQUAL = 1e-3  # of the longest vector; float16 rounds lengths by less
 
 KEPT = 8  # spaces; one of 1,280 dimensions has 6.5 MB
@@ -202,13 +202,13 @@ def plain_space(dimensions: int) -> Space:
 class LiftedSpace(Space):
     """Space of vectors of different lengths, whose angles follow their Euclidean distances.
 
-    They lie on a sphere above their mean, so wide that chords are nearly as long as the distances.
+    They lie on a sphere above their middle, so wide that chords are nearly as long as the distances.
 
-    mean: (d,) float64. radius: of the sphere; vectors that are farther from the mean lie on its equator. centre: 0,
-    of d + 1 dimensions.
+    middle: (d,) float64. radius: of the sphere; vectors that are farther from the middle lie on its equator. centre:
+    0, of d + 1 dimensions.
     """
 
-    mean: Doubles
+    middle: Doubles
     radius: float
 
     @property
@@ -216,7 +216,7 @@ class LiftedSpace(Space):
         return False
 
     def raised(self, vectors: Floats) -> Scores:
-        offsets = (vectors - self.mean) / self.radius
+        offsets = (vectors - self.middle) / self.radius
         heights = np.sqrt(np.maximum(1.0 - np.einsum("ij,ij->i", offsets, offsets), 0.0))
         return np.column_stack([offsets, heights])
 
@@ -226,9 +226,11 @@ def euclidean_space(vectors: Floats) -> Space:
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
     if np.ptp(lengths) <= UNEQUAL * lengths.max():
         return plain_space(vectors.shape[1])
-    mean = vectors.mean(axis=0, dtype=np.float64)
-    radius = LIFT * float(np.sqrt(np.square(vectors - mean).sum(axis=1).mean()))
-    return LiftedSpace(np.zeros(len(mean) + 1, np.float32), None, mean, radius)
+    sample = vectors[spread_rows(len(vectors), SAMPLE)].astype(np.float64)
+    middle = np.median(sample, axis=0)  # few far vectors do not move it
+    distances = np.linalg.norm(sample - middle, axis=1)
+    radius = LIFT * float(np.quantile(distances, WITHIN) or distances.max() or 1.0)
+    return LiftedSpace(np.zeros(len(middle) + 1, np.float32), None, middle, radius)
 
 
 def fit_space(vectors: Floats, parts: Sequence[tuple[int, int]] = ()) -> Space:

@@ -137,8 +137,9 @@ def apply_judgements(scores: Scores, feedback: RelevanceFeedback, rows: NDArray[
     if not len(positions):
         return scores
     least, most = float(scores.min()), float(scores.max())
-    within = (scores[positions] - least) / max(most - least, 1e-12)  # in [0, 1], of small weight
+    within = (scores[positions] - least) / max(most - least, 1e-12)  # in [0, 1]
+    weight = min(1e-3, 5.0 * float(np.diff(np.unique(relevance)).min(initial=1.0)))  # less than a judgement's
     result = scores.astype(np.float64)
     edge = np.where(relevance > 0.0, most + 1.0, least - 1.0)
-    result[positions] = edge + 10.0 * relevance + 1e-3 * within
+    result[positions] = edge + 10.0 * relevance + weight * within
     return result

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.gallery.gallery import Gallery, RankingList, rank, top_k
+from cbir.gallery.gallery import Gallery, RankingList, rank, similarities, top_k
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, euclidean_space, is_among
@@ -24,6 +24,7 @@ Box = tuple[float, float, float, float]  # left, top, width and height, as share
 LARGEST_SQUARE = (
     float(np.finfo(np.float32).max) / 4
 )  # of a length, so that squared distances are finite in float32
+LEAST_VALUE = 1e-15  # of a gallery; squared differences of smaller values are 0 in float32
 
 
 class RankingMethod(Protocol):
@@ -271,7 +272,7 @@ def rerank_vectors(
     Raises
     ------
     InvalidInput
-        For other shapes, values that are not finite, and an unknown method or parameter.
+        For other shapes, values that are not finite or all tiny, and an unknown method or parameter.
 
     Examples
     --------
@@ -281,6 +282,10 @@ def rerank_vectors(
     queries, vectors = _matrix(query_vectors, "query_vectors"), _matrix(gallery_vectors, "gallery_vectors")
     if vectors.ndim != 2:
         raise InvalidInput(f"gallery_vectors has shape {vectors.shape}; give a row for each image: (n, d)")
+    if 0.0 < np.abs(vectors).max(initial=0.0) < LEAST_VALUE:
+        raise InvalidInput(
+            f"gallery_vectors has only values below {LEAST_VALUE}; multiply all vectors by a number"
+        )
     if queries.shape[-1] != vectors.shape[1]:
         raise InvalidInput(
             f"query_vectors has {queries.shape[-1]} columns and gallery_vectors {vectors.shape[1]}; "
@@ -292,7 +297,7 @@ def rerank_vectors(
     reranker = _make_reranker(method, parameters)
     gallery = _make_gallery(vectors, reranker)
     rows = [
-        rerank_top(reranker, query, rank(query, gallery), gallery, count) for query in np.atleast_2d(queries)
+        rerank_top(reranker, query, _rank(query, gallery), gallery, count) for query in np.atleast_2d(queries)
     ]
     shape = (len(rows), min(count, len(vectors)))
     ranking = RerankedVectors(
@@ -330,6 +335,12 @@ def _make_reranker(method: str, parameters: dict[str, Any]) -> Reranker:
         choice = default_choice("")
         method, parameters = choice.method, dict(choice.parameters)
     return rerank.get(method, **parameters)
+
+
+def _rank(query: Floats, gallery: Gallery) -> RankingList:
+    """Rank the gallery; in single precision, one far vector would make the similarities of the others equal."""
+    ranking = rank(query, gallery)
+    return replace(ranking, similarities=similarities(ranking.distances.astype(np.float64)))
 
 
 def _make_gallery(vectors: Floats, reranker: Reranker) -> Gallery:

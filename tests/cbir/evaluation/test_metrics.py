@@ -12,8 +12,17 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from cbir.errors import InvalidInput
 from cbir.evaluation.named_metrics import check_metric_gains, compute_metrics, parse_metrics
-from cbir.evaluation.qrels import BLOCK, RunMatrix, build_qrels
-from cbir.evaluation.rank_metrics import average_precision, evaluate_vectors, nmrr_depth
+from cbir.evaluation.qrels import BLOCK, JudgedBlock, RunMatrix, build_qrels
+from cbir.evaluation.rank_metrics import (
+    accuracy,
+    average_precision,
+    capped_precision,
+    evaluate_vectors,
+    knn_error,
+    majority_vote,
+    nmrr_depth,
+    precision_of_retrieved,
+)
 from cbir.evaluation.relevance import parse_relevance as by
 from tests.cbir.evaluation.small import ask, judged, pool
 
@@ -351,6 +360,18 @@ def test_vectors_that_cannot_be_evaluated_are_refused(changed, message):
     given = [np.ones((2, 3)), np.zeros(2, int), np.ones((4, 3)), np.zeros(4, int), None, None]
     with pytest.raises(InvalidInput, match=message):
         evaluate_vectors(*(changed.get(place, each) for place, each in enumerate(given)))
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5])
+@pytest.mark.parametrize(
+    "metric", [capped_precision, precision_of_retrieved, majority_vote, accuracy, knn_error]
+)
+def test_a_cutoff_that_is_no_number_of_answers_is_refused(metric, k):
+    hits = np.ones((1, 3), bool)
+    block = JudgedBlock(hits.astype(int), hits, hits.astype(int), np.ones(1, int), np.array([3]), 3)
+    with pytest.raises(InvalidInput, match="k: a whole number, at least 1"):
+        metric(block, k)
+    assert metric(block, np.int64(2)).shape == (1,)
 
 
 def test_without_an_answer_a_class_is_missed():

@@ -128,6 +128,9 @@ def test_the_person_decides_whatever_was_learnt():
     order = rows[top_k(apply_judgements(scores, said, rows), 10)].tolist()
     assert order == [0, 2, 14, 12, 10, 8, 6, 4, 16, 18]
     assert apply_judgements(scores, judged({}), rows) is scores
+    close = judged({0: 0.50005, 18: 0.5, 2: -0.5, 16: -0.50005})  # the later, the higher the learned score
+    assert rows[top_k(apply_judgements(np.arange(10.0), close, rows), 10)].tolist()[:2] == [0, 18]
+    assert rows[top_k(apply_judgements(np.arange(10.0), close, rows), 10)].tolist()[-2:] == [2, 16]
     assert len(apply_judgements(np.empty(0), said, np.empty(0, np.int64))) == 0
 
 

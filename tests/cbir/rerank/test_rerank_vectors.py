@@ -103,6 +103,20 @@ def test_copies_are_as_far_wherever_they_stand(dimensions):
         assert ranking.indices.tolist() == list(range(count))
 
 
+def test_one_far_vector_does_not_blur_the_others():
+    random = np.random.default_rng(0)
+    near = random.normal(size=(300, 16))
+    queries, vectors = (
+        near[:20] + 0.3 * random.normal(size=(20, 16)),
+        np.vstack([near, np.full((1, 16), 1e6)]),
+    )
+    ranking = rerank_vectors(queries, vectors, "none", k=300)
+    assert (np.diff(ranking.distances, axis=1) >= 0).all()
+    assert (ranking.indices[:, 0] == np.arange(20)).all()
+    with_far, without = (rerank_vectors(queries, each, "diffusion", k=10).indices for each in (vectors, near))
+    assert np.mean([len({*a} & {*b}) for a, b in zip(with_far.tolist(), without.tolist(), strict=True)]) > 9
+
+
 def test_empty_and_single_rows():
     assert rerank_vectors(np.zeros((2, 3)), np.zeros((0, 3))).indices.shape == (2, 0)
     assert rerank_vectors(np.zeros((0, 3)), np.zeros((4, 3))).indices.shape == (0, 4)
@@ -128,6 +142,7 @@ def test_empty_and_single_rows():
         ([[1.0]], [[1.0]], {"k": 0}, "k: a whole number, at least 1"),
         ([[1.0]], [[1.0]], {"k": 2.5}, "k: a whole number, at least 1"),
         ([[1.0]], np.zeros((0, 1)), {"k": -1}, "k: a whole number, at least 1"),
+        ([[0.0]], [[1e-30], [0.0]], {}, "only values below 1e-15; multiply all vectors"),
         ([[1.0]], [[1.0]], {"k": True}, "k: a whole number, at least 1, not True"),
         (np.zeros((1, 0)), np.zeros((3, 0)), {}, "vectors without values"),
         ([], [], {}, "query_vectors has shape"),
