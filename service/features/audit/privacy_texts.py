@@ -158,8 +158,9 @@ class Identity:
         if not self.families:
             return
         if self.has_no_words:
-            matches = re.finditer("|".join(map(re.escape, self.families)), text, re.IGNORECASE)
-            yield from (Mention(*match.span(), "own-name") for match in matches)
+            for family in self.families:
+                matches = re.finditer(rf"{re.escape(family)}", text, re.IGNORECASE)
+                yield from (Mention(*match.span(), "own-name") for match in matches)
             return
         for word in re.finditer(r"[^\W\d_]+", text):
             read = spellings(word.group())
