@@ -222,8 +222,10 @@ def decode_without_end(coded: bytes, frame: JpegFrame, decode: Decode) -> Sample
 
     Pixels that are missing would come from what follows. Raises UnreadableImage if they do.
     """
-    padding = int(coded.endswith(b"\0") and not coded.endswith(b"\xff\0"))  # to an even length
-    stream = coded[: len(coded) - padding].rstrip(b"\xff")  # which may be half of the marker
+    stream = coded.rstrip(b"\0")  # padding, or the rest of a file that was not written
+    if stream.endswith(b"\xff") and len(stream) < len(coded):
+        stream += b"\0"  # of the byte 255
+    stream = stream.rstrip(b"\xff")  # which may be half of the marker
     if frame.has_all_scans:
         samples, *others = (decode(stream + filler + END_OF_IMAGE) for filler in FILLERS)
         if all(np.array_equal(samples, other) for other in others):
