@@ -238,11 +238,13 @@ def series_description(dataset: Dataset) -> str:
         return ""
     plain = _plain(text)
     words = set(_words(plain))
-    named = any(_tells(plain, words, part, LEAST_NAME) for part in _parts_of_names(dataset))
+    has_name = any(_tells(plain, words, part, LEAST_NAME) for part in _parts_of_names(dataset))
     identifiers = (
         part for keyword in IDENTIFIERS for part in _words(_plain(as_utf8(attribute_text(dataset, keyword))))
     )
-    return "" if named or any(_tells(plain, words, part, LEAST_IDENTIFIER) for part in identifiers) else text
+    return (
+        "" if has_name or any(_tells(plain, words, part, LEAST_IDENTIFIER) for part in identifiers) else text
+    )
 
 
 def _is_undecoded(character: str) -> bool:

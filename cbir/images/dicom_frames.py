@@ -159,10 +159,10 @@ def _decoded(
 def _coded_frames(dataset: Dataset, count: int, syntax: UID) -> Iterator[bytes]:
     """Yield the compressed frames, whose fragments follow each other (PS3.5, A.4)."""
     data = memoryview(dataset.PixelData)
-    places = parse_fragments(dataset.PixelData)[1]
+    positions = parse_fragments(dataset.PixelData)[1]
     basic, *fragments = (
-        data[place + 8 : place + 8 + int.from_bytes(data[place + 4 : place + 8], "little")]
-        for place in places
+        data[position + 8 : position + 8 + int.from_bytes(data[position + 4 : position + 8], "little")]
+        for position in positions
     )
     most = len(fragments)
     tables = (
@@ -170,7 +170,7 @@ def _coded_frames(dataset: Dataset, count: int, syntax: UID) -> Iterator[bytes]:
         sorted(_table(bytes(basic), "<u4", most)),
     )
     lengths = _table(dataset.get("ExtendedOffsetTableLengths"), "<u8", most)
-    numbers = {place - places[1]: number for number, place in enumerate(places[1:])}
+    numbers = {position - positions[1]: number for number, position in enumerate(positions[1:])}
     by_table = [[numbers.get(offset, -1) for offset in offsets] for offsets in tables]
     starts = _frame_starts(fragments, by_table, count, syntax)
     has_lengths = starts == by_table[0] and len(lengths) >= count
@@ -252,7 +252,7 @@ def _decode_jpeg(coded: bytes, frame: JpegFrame, syntax: UID) -> Stored:
         return decode_jpeg_ls(coded if frame.is_ended else coded + EOI, frame)
     if frame.is_ended:
         return decode_jpeg_frame(coded, frame)
-    return decode_without_end(coded, frame, lambda whole: decode_jpeg_frame(whole, frame))
+    return decode_without_end(coded, frame, lambda stream: decode_jpeg_frame(stream, frame))
 
 
 def _decode_run_lengths(coded: bytes, pixel_format: PixelFormat) -> Stored:

@@ -122,7 +122,7 @@ def read_jpeg_frame(data: bytes) -> JpegFrame:
 
 def _name_all(scans: Sequence[bytes], channels: int, is_progressive: bool) -> bool:
     """Return whether headers of scans (B.2.3) name all components; and all coefficients to their last bit."""
-    named: set[tuple[int, int]] = set()
+    covered: set[tuple[int, int]] = set()
     for scan in scans:
         count = scan[2] if len(scan) > 2 else 0
         if not 1 <= count <= MOST_IN_SCAN or len(scan) < 6 + 2 * count:
@@ -130,8 +130,8 @@ def _name_all(scans: Sequence[bytes], channels: int, is_progressive: bool) -> bo
         first, last, bits = scan[3 + 2 * count : 6 + 2 * count]
         coefficients = range(first, min(last + 1, COEFFICIENTS)) if is_progressive else range(1)
         if not is_progressive or bits & 0x0F == 0:
-            named.update(product(scan[3 : 3 + 2 * count : 2], coefficients))
-    return len(named) == channels * (COEFFICIENTS if is_progressive else 1)
+            covered.update(product(scan[3 : 3 + 2 * count : 2], coefficients))
+    return len(covered) == channels * (COEFFICIENTS if is_progressive else 1)
 
 
 def _segment_length(data: bytes, start: int) -> int:
@@ -222,8 +222,10 @@ def decode_without_end(coded: bytes, frame: JpegFrame, decode: Decode) -> Sample
 
     Pixels that are missing would come from what follows. Raises UnreadableImage if they do.
     """
-    padding = int(coded.endswith(b"\0") and not coded.endswith(b"\xff\0"))  # to an even length
-    stream = coded[: len(coded) - padding].rstrip(b"\xff")  # which may be half of the marker
+    stream = coded.rstrip(b"\0")  # padding, or the rest of a file that was not written
+    if stream.endswith(b"\xff") and len(stream) < len(coded):
+        stream += b"\0"  # of the byte 255
+    stream = stream.rstrip(b"\xff")  # which may be half of the marker
     if frame.has_all_scans:
         samples, *others = (decode(stream + filler + END_OF_IMAGE) for filler in FILLERS)
         if all(np.array_equal(samples, other) for other in others):

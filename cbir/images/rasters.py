@@ -50,7 +50,7 @@ def decode_jpeg(data: bytes, limits: Limits) -> Samples:
     pixels = (
         _decoded(picture)
         if frame.is_ended
-        else decode_without_end(data, frame, lambda whole: _decoded(JpegImageFile(BytesIO(whole))))
+        else decode_without_end(data, frame, lambda stream: _decoded(JpegImageFile(BytesIO(stream))))
     )
     return apply_orientation(pixels, picture.getexif().get(TAG)) if "exif" in picture.info else pixels
 

@@ -138,11 +138,12 @@ def native_frames(content: bytes, pixel_format: PixelFormat, count: int, little:
         raise ValueError("another number of bytes")
     kind = f"{'<' if little else '>'}{'f' if pixel_format.floats else 'u'}{allocated // 8}"
     for first in range(0, bits * count, bits):
-        values: Stored = data[first // 8 : -(-(first + bits) // 8)]
+        part = data[first // 8 : -(-(first + bits) // 8)]
+        values: Stored
         if allocated == 1:
-            values = np.unpackbits(values, bitorder="little")[first % 8 : first % 8 + bits]
+            values = np.unpackbits(part, bitorder="little")[first % 8 : first % 8 + bits]
         else:
-            values = values.view(kind)
+            values = part.view(kind)
         values = values.astype(values.dtype.newbyteorder("="), copy=False)
         if is_subsampled:
             values = _at_each_pixel(values)

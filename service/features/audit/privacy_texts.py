@@ -159,7 +159,7 @@ class Identity:
             return
         if self.has_no_words:
             for family in self.families:
-                matches = re.finditer(f"{re.escape(family)}", text, re.IGNORECASE)
+                matches = re.finditer(rf"{re.escape(family)}", text, re.IGNORECASE)
                 yield from (Mention(*match.span(), "own-name") for match in matches)
             return
         for word in re.finditer(r"[^\W\d_]+", text):

@@ -301,13 +301,14 @@ def test_truncated_frames_are_refused_at_once(syntax):
 def test_frames_may_lack_their_end_marker_alone(syntax):
     dataset, coded = frame(syntax)
     expected = decoded(dataset)
-    for kept in (coded[:-2], coded[:-1]):
+    for kept in (coded[:-2], coded[:-1], coded[:-2] + bytes(100)):
         dataset.PixelData = encapsulate([kept])
         np.testing.assert_array_equal(decoded(dataset), expected)
     for lost in (3, 4, 5, 8, 13):
-        dataset.PixelData = encapsulate([coded[:-lost]])
-        with pytest.raises(UnreadableImage, match=r"truncated|damaged"):
-            decoded(dataset)
+        for rest in (b"", bytes(1000)):
+            dataset.PixelData = encapsulate([coded[:-lost] + rest])
+            with pytest.raises(UnreadableImage, match=r"truncated|damaged"):
+                decoded(dataset)
 
 
 @pytest.mark.parametrize("syntax", FRAMES)

@@ -303,8 +303,9 @@ def test_a_jpeg_may_lack_its_end_marker_alone(picture, options):
         np.testing.assert_array_equal(image.pixels, whole)
         assert not image.damaged
     for length in range(data.index(b"\xff\xda"), len(data) - 3, 5):
-        with pytest.raises(UnreadableImage):
-            only(data[:length])
+        for rest in (b"", bytes(5000)):
+            with pytest.raises(UnreadableImage):
+                only(data[:length] + rest)
 
 
 def test_truncated_jpeg_with_intact_thumbnail_is_refused():
