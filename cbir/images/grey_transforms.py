@@ -268,9 +268,12 @@ def voi_pixels(
 
 def _modality_extremes(header: FrameHeader) -> Window:
     """Return the lowest and the highest value of the modality that there can be."""
-    items = header.items("PixelValueTransformationSequence")
-    if header.pixel_format.floats or any(True for item in items for _ in header.modality_tables(item)):
+    if header.pixel_format.floats or MODALITY_LUT in header.unusable:
         return -inf, inf
+    for item in header.items("PixelValueTransformationSequence"):
+        for table in header.modality_tables(item):  # the first is in use
+            entries = lookup_table(table, header.little, header.signed).entries
+            return float(entries.min()), float(entries.max())
     ends = modality_values(np.array(header.pixel_format.extremes), header)
     return float(ends.min()), float(ends.max())
 

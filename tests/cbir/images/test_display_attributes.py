@@ -106,6 +106,18 @@ def test_a_window_for_other_units_is_none():
     assert image.unusable == ("window",)
 
 
+def test_a_window_for_stored_values_is_none_behind_a_modality_lut():
+    shown = (RAMP >> 4).astype(float)
+    table = lut(np.arange(4096) >> 4, 0, 8)
+    image = ramp(ModalityLUTSequence=[table], WindowCenter=2048, WindowWidth=400)
+    np.testing.assert_array_equal(image.pixels, by_percentiles(shown))
+    assert image.unusable == ("window",)
+    image = ramp(ModalityLUTSequence=[table], WindowCenter=250, WindowWidth=4)
+    assert image.unusable == ()
+    useless = {"ModalityLUTSequence": [table], "VOILUTSequence": [lut(range(0, 65536, 16), 300)]}
+    assert ramp(**useless).unusable == ("VOI LUT",)
+
+
 def test_a_window_above_all_values_of_one_frame_is_used():
     image = ramp(RescaleSlope=1, RescaleIntercept=-1024, WindowCenter=2900, WindowWidth=10)
     assert not image.pixels.any()
