@@ -34,7 +34,7 @@ class EraserFailed(CbirError):
     """A feature could not remove a patient; the text says what is erased."""
 
 
-def erase_patient(writer: Writer, settings: Settings, keys: Sequence[str]) -> int:
+def erase_everywhere(writer: Writer, settings: Settings, keys: Sequence[str]) -> int:
     """Remove a patient from the collection and from all that features have stored; return the number of images.
 
     Features erase twice: before the collection forgets which images are the patient's, and after, since a request

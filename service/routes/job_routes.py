@@ -10,7 +10,7 @@ from pydantic import Field
 from cbir.errors import InvalidInput, NotFound
 from cbir.search import example_values as example
 from cbir.settings import Settings
-from cbir.store.erasure import erase_patient
+from cbir.store.erasure import erase_everywhere
 from cbir.store.upkeep.archive_instances import images_with_pixels_of
 from cbir.system.files import is_inside
 from cbir.system.threads import cores
@@ -161,7 +161,7 @@ def delete_patient(key: PatientKeyInPath) -> Response:
         with handle.writer(actor_name()) as writer:
             same_pixels = images_with_pixels_of(handle.searcher().collection, [key])
             log_images(writer.images_of(key))
-            erased = erase_patient(writer, state.settings, [key])
+            erased = erase_everywhere(writer, state.settings, [key])
     finally:  # also if the images are erased, and a feature failed after that
         state.thumbnails.clear()
     return json_response(Erased(erased=erased, with_the_same_pixels=same_pixels))

@@ -20,6 +20,7 @@ from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
 from gunicorn.http import wsgi
 from gunicorn.workers.base import Worker
 
@@ -37,6 +38,7 @@ TICK_SECONDS = 0.5  # interval of the checks of all connections
 SHUTDOWN_STEP_SECONDS = 0.1
 MAX_BACKLOG = 128  # complete requests that wait for a thread
 HEALTH_PATHS = ("/healthz", "/livez", "/readyz")  # each has a thread of its own
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 TOO_BUSY = "the service has too many requests at the moment; try again in a moment"
 
 
@@ -138,6 +140,11 @@ class ServiceWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                 blocks.close()
         return not response.should_close()
 
+    def init_signals(self) -> None:
+        """Set the handlers, and let the signals in that `HoldingArbiter` holds."""
+        super().init_signals()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+
     def handle_exit(self, sig: int, frame: Any) -> None:
         """End after the requests at work; jobs end meanwhile."""
         super().handle_exit(sig, frame)
@@ -157,6 +164,19 @@ class ServiceWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
     def _job_worker(self) -> JobWorker | None:
         app: Flask | None = getattr(self, "wsgi", None)  # not there before the app is made
         return app.extensions[EXTENSION].worker if app else None
+
+
+class HoldingArbiter(Arbiter):  # type: ignore[misc]
+    """Parent of the worker. Until a new worker has its own handlers, signals wait: those of its parent lose them."""
+
+    def spawn_worker(self) -> int:
+        """Fork the worker; return its number to the parent."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+        try:
+            number: int = super().spawn_worker()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return number
 
 
 class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
@@ -204,6 +224,10 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no 
         for name, value in options.items():
             if name in self.cfg.settings:  # older gunicorn versions have no control socket
                 self.cfg.set(name, value)
+
+    def run(self) -> None:
+        """Serve until it is stopped."""
+        HoldingArbiter(self).run()
 
     def load(self) -> Flask:
         """Create the app, without the texts of libraries in its log, which quote headers of patients."""

@@ -8,9 +8,11 @@ PostgreSQL has checksums of its own.
 import errno
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar
 
 from sqlalchemy import Column, Connection, Engine, MetaData, Table, Text, create_engine, event, inspect
@@ -53,6 +55,22 @@ definitions = Table(
 )
 TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
 TOKENS_LOCK, SECOND_MARK = "tokens.json.lock", b"state was made\n"  # in that file, if there are tokens
+
+CREATING = Lock()  # held by the thread that has the new file open: another one's SQLite opens it after that
+BUSY_SECONDS = 10.0
+
+
+def _set_pragma(connection: sqlite3.Connection, pragma: str) -> None:
+    """Set a pragma; waits for another connection that turns the log of a new file on, which SQLite does not."""
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute(f"PRAGMA {pragma}")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
 
 
 def permission_problem(file: Path, mode: int) -> str | None:
@@ -112,7 +130,7 @@ class SqliteFile:
         def _configure(connection: Any, _record: Any) -> None:
             connection.isolation_level = None  # transactions begin explicitly, below
             for pragma in PRAGMAS:
-                connection.execute(f"PRAGMA {pragma}")
+                _set_pragma(connection, pragma)
             connection.create_function("row_checksum", -1, row_checksum, deterministic=True)
             connection.create_function("float_bytes", 1, float_bytes, deterministic=True)
 
@@ -145,9 +163,13 @@ class SqliteFile:
         private_folder(self.folder)
         # Never open a file that is there: closing it would end SQLite's locks of this process, and another process
         # would delete the log under it (https://www.sqlite.org/howtocorrupt.html, 2.2).
-        if not self.file.exists():
-            with suppress(FileExistsError), opened_for_owner(self.file, os.O_RDWR | os.O_CREAT | os.O_EXCL):
-                pass
+        with CREATING:
+            if not self.file.exists():
+                with (
+                    suppress(FileExistsError),
+                    opened_for_owner(self.file, os.O_RDWR | os.O_CREAT | os.O_EXCL),
+                ):
+                    pass
         if not os.access(self.file, os.R_OK | os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return self.file.stat()

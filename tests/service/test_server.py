@@ -1,12 +1,15 @@
 """`cbir serve` as a process."""
 
+import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Timer
 
 import httpx
 import pytest
@@ -182,6 +185,41 @@ def _has_ipv6() -> bool:
     except OSError:
         return False
     return True
+
+
+WITH_AN_EARLY_SIGNAL = """
+import os, signal
+from cbir.api.main import main
+from service.server.gunicorn_server import ServiceWorker
+
+start = ServiceWorker.init_process
+
+def start_later(worker):
+    if worker.age == 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+    else:
+        print("another worker", flush=True)
+    start(worker)
+
+ServiceWorker.init_process = start_later
+main()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="gunicorn needs fork")
+def test_a_signal_to_a_worker_that_starts_is_not_lost(indexed: Path) -> None:
+    command = [sys.executable, "-c", WITH_AN_EARLY_SIGNAL, "serve", "--collection", indexed, "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    timer = Timer(60, process.kill)  # else it would be read from for ever
+    timer.start()
+    assert process.stdout
+    try:
+        printed = [line for line in (process.stdout.readline() for _ in range(4)) if line]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        timer.cancel()
+    assert printed[-1] == "another worker\n"
 
 
 def test_hosts_that_others_reach_are_refused(indexed: Path) -> None:

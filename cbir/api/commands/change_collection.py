@@ -151,7 +151,8 @@ def erase_patient(
     The normalisation is fitted again, so that distances change a little: the old one could reveal the erased images.
     """
     from cbir import settings
-    from cbir.store import Collection, erasure
+    from cbir.store import Collection
+    from cbir.store.erasure import erase_everywhere
     from cbir.store.upkeep.archive_instances import images_with_pixels_of
     from cbir.store.upkeep.quarantine_release import count_of_patients
 
@@ -168,7 +169,7 @@ def erase_patient(
         try:
             with opened.writer() as writer, StageBars() as bars:
                 bars.show("erasing")
-                erased = erasure.erase_patient(writer, settings.load(), keys)
+                erased = erase_everywhere(writer, settings.load(), keys)
         finally:  # also if the images are erased, and a feature failed after that
             follow_index(collection, settings.load())
     print_values({"erased": erased, **shared}, format)
