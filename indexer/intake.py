@@ -12,7 +12,7 @@ from queue import Empty, Queue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from cbir.errors import CollectionBusy, CollectionDamaged, StorageFull
+from cbir.errors import AccessDenied, CollectionBusy, CollectionDamaged, StorageFull
 from cbir.evaluation.auto_choice import ChoiceUpdater
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
@@ -193,10 +193,10 @@ class Intake:
         except (StorageFull, CollectionBusy) as error:
             return [InstanceOutcome(Fate.full, str(error))] * len(pending)
         except Exception as error:  # the sender keeps what was not acknowledged, and sends it again
-            is_damaged = isinstance(error, CollectionDamaged)
-            if len(pending) > 1 and not is_damaged:  # one of them may be the reason
+            is_of_collection = isinstance(error, CollectionDamaged | AccessDenied)
+            if len(pending) > 1 and not is_of_collection:  # one of them may be the reason
                 return [outcome for instance in pending for outcome in self._stored_or_refused([instance])]
-            cause = str(error) if is_damaged else type(error).__name__
+            cause = str(error) if is_of_collection else type(error).__name__
             log.warning("instances could not be stored: %s", cause)
             reason = f"could not be stored ({type(error).__name__})"
             return [InstanceOutcome(Fate.failed, reason)] * len(pending)

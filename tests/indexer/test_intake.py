@@ -19,6 +19,7 @@ from indexer import intake
 from indexer.describe_instance import Fate, InstanceFilter
 from indexer.index_request import open_collection
 from tests.indexer.receiving import file_of, slices
+from tests.rights import obeying_rights, without_rights
 
 
 def test_a_fault_of_the_snapshot_does_not_stop_the_answers(
@@ -69,6 +70,28 @@ def test_the_log_says_what_restores_a_damaged_collection(
         made.close()
     assert "patient.key of" in caplog.text
     assert "copy it from a backup" in caplog.text
+
+
+def test_the_log_names_a_file_that_may_not_be_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "collection"
+
+    def add() -> Fate:
+        with open_collection(folder) as opened:
+            made = intake.Intake(
+                opened,
+                instance_filter=InstanceFilter(),
+                limits=Limits(),
+                jobs=1,
+                who="test",
+                settings=settings.load(),
+            )
+            with without_rights(folder / "patient.key"):
+                fate = made.add(file_of(*slices(1, 32))).fate
+            made.close()
+        return fate
+
+    assert obeying_rights(add) is Fate.failed
+    assert f"may not read {folder.resolve() / 'patient.key'}; `chmod" in caplog.text
 
 
 def test_an_instance_that_cannot_be_written_fails_alone(
