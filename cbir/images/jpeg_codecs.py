@@ -218,7 +218,7 @@ Decode = Callable[[bytes], Samples]
 
 
 def decode_without_end(coded: bytes, frame: JpegFrame, decode: Decode) -> Samples:
-    """Decode a stream without an end marker with `decode`, if nothing else is missing.
+    """Decode `coded`, the stream of a `frame` without an end marker, with `decode` if nothing else is missing.
 
     Pixels that are missing would come from what follows. Raises UnreadableImage if they do.
     """

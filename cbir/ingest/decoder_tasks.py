@@ -139,7 +139,7 @@ class ViewSides(NamedTuple):
 
 @dataclass(frozen=True)
 class QueryViews:
-    """A query, and what else was made of it from one decoding; None for what was not asked for."""
+    """A query, and what else was made of it from one decoding; None for what was not to be made."""
 
     query: QueryImage
     rendering: RenderedImage | None = None

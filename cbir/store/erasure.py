@@ -122,9 +122,9 @@ def _run(
 
 
 def find_traces_elsewhere(collection: Collection, settings: Settings, keys: Sequence[str]) -> list[str]:
-    """Describe what features still have of erased images, and of the patients with these keys, as `find_traces` does.
+    """Describe what features still have of erased images of a `collection`, and of patients, as `find_traces` does.
 
-    A feature that cannot tell is one of the lines: nothing is known about it then.
+    keys: of the patients. settings: of the features. A feature that cannot tell is one of the lines.
     """
     is_erased = _erased_by(collection, keys)
     lines = []

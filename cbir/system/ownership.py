@@ -54,7 +54,10 @@ def create_file(path: Path, flags: int, mode: int = OWNER_FILE) -> int:
 
 
 def open_or_create(path: Path, flags: int, mode: int = OWNER_FILE) -> int:
-    """Open a file, a new one as `create_file` does; root follows no link in a folder of another user."""
+    """Open the file at `path` with `flags`, or a new one with `mode`, as `create_file` does.
+
+    Root follows no link in a folder of another user.
+    """
     try:
         return _open(path, flags)
     except FileNotFoundError:
@@ -73,7 +76,7 @@ def _open(path: Path, flags: int) -> int:
 def make_folder(
     folder: Path, mode: int = OWNER_FOLDER, *, parents: bool = False, exist_ok: bool = False
 ) -> None:
-    """Create a folder like `Path.mkdir`; root gives it to the owner of the folder that it is in."""
+    """Create a folder as `Path.mkdir`, with `mode`, `parents` and `exist_ok`; root gives it to its parent's owner."""
     if parents and not folder.parent.is_dir():
         make_folder(folder.parent, 0o777, parents=True, exist_ok=True)
     with _folder_of_other(folder.parent) as parent:

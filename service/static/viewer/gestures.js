@@ -68,11 +68,10 @@ export function installGestures(viewer) {
     stage.focus({ preventScroll: true });
     if (event.button === 2) return window(event);
     if (event.button === 1 || event.shiftKey) return pan();
-    const isFinger = event.pointerType !== "mouse";
     if (viewer.tool === "window") return window(event);
     if (viewer.tool === "measure") return measure(event);
     if (viewer.tool === "region") return region(event);
-    return isFinger && viewer.scale === 1 && viewer.count > 1 ? swipe() : pan();
+    return event.pointerType !== "mouse" && viewer.scale === 1 && viewer.count > 1 ? swipe() : pan();
   }
 
   const pan = () => ({ move: (event, before, after) => viewer.moveBy((after.x - before.x) / viewer.pane.width, (after.y - before.y) / viewer.pane.height) });

@@ -7,7 +7,7 @@ const TYPES = { int16: [-32768, 65536], uint16: [0, 65536], uint8: [0, 256] }; /
 
 /** The grey level, 0 to 255, of a value in a window [center, width] as the service renders it: of DICOM (LINEAR, PS3.3, C.11.2.1.2), or exact. */
 export function levelOf(value, [center, width], exact = false) {
-  const [low, high] = [center - width / 2, center + width / 2 - (exact ? 0 : 1)];
+  const [low, high] = [center - width / 2, center + width / 2 - (exact || width < 1 ? 0 : 1)]; // LINEAR is undefined below 1
   if (!(low < high)) return value > low ? 255 : 0;
   return Math.round((255 * (Math.min(Math.max(value, low), high) - low)) / (high - low));
 }
