@@ -137,7 +137,10 @@ def raise_when_denied(path: Path, writing: bool = False) -> Iterator[None]:
 
 
 def access_denied(error: PermissionError, path: Path, writing: bool = False) -> AccessDenied:
-    """Return the error to raise in place of another one, which is one of `path` if it names no file."""
+    """Return the error to raise in place of another one, which is one of `path` if it names no file.
+
+    `writing`: see `find_denied`.
+    """
     named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else path
     return find_denied(named, writing) or AccessDenied(
         f"the system denies the user {_user()} {named} ({error.strerror or error}); give that user the right"

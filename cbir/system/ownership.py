@@ -20,7 +20,7 @@ BINARY: int = getattr(os, "O_BINARY", 0)  # for os.open: Windows else ends lines
 
 
 class OtherFolder(NamedTuple):
-    """Open folder of another user than root. By its descriptor it stays the same, whatever its owner puts there."""
+    """Open folder of another user than root; by its descriptor it stays the same if another takes its place."""
 
     opened: int
     user: int
@@ -54,7 +54,10 @@ def create_file(path: Path, flags: int, mode: int = OWNER_FILE) -> int:
 
 
 def open_or_create(path: Path, flags: int, mode: int = OWNER_FILE) -> int:
-    """Open a file, a new one as `create_file` does; root follows no link in a folder of another user."""
+    """Open the file `path`, a new one as `create_file` does with these `flags` and this `mode`.
+
+    Root follows no link in a folder of another user.
+    """
     try:
         return _open(path, flags)
     except FileNotFoundError:
@@ -73,7 +76,10 @@ def _open(path: Path, flags: int) -> int:
 def make_folder(
     folder: Path, mode: int = OWNER_FOLDER, *, parents: bool = False, exist_ok: bool = False
 ) -> None:
-    """Create a folder like `Path.mkdir`; root gives it to the owner of the folder that it is in."""
+    """Create a folder; root gives it to the owner of the folder that it is in.
+
+    `mode`, `parents` and `exist_ok` are those of `Path.mkdir`.
+    """
     if parents and not folder.parent.is_dir():
         make_folder(folder.parent, 0o777, parents=True, exist_ok=True)
     with _folder_of_other(folder.parent) as parent:
