@@ -117,10 +117,10 @@ def find_denied(path: Path, writing: bool = False) -> AccessDenied | None:
     for folder in reversed(real.parents):
         if not _may(folder, os.X_OK):
             return _denied(folder, "enter") if os.path.lexists(folder) else None
-    exists = os.path.lexists(real)
-    if exists and not may_read(real):
+    there = os.path.lexists(real)
+    if there and not may_read(real):
         return _denied(real, "read")
-    if writing and exists and not _may(real, os.W_OK):
+    if writing and there and not _may(real, os.W_OK):
         return _denied(real, "write")
     if writing and real.parent.is_dir() and not _may(real.parent, os.W_OK):
         return _denied(real.parent, "write to")
@@ -137,10 +137,13 @@ def raise_when_denied(path: Path, writing: bool = False) -> Iterator[None]:
 
 
 def access_denied(error: PermissionError, path: Path, writing: bool = False) -> AccessDenied:
-    """Return the error to raise in place of `error`, which is one of `path` if it names none; writing: as above."""
-    denied = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else path
-    return find_denied(denied, writing) or AccessDenied(
-        f"the system denies the user {_user()} {denied} ({error.strerror or error}); give that user the right"
+    """Return the error to raise in place of another one, which is one of `path` if it names no file.
+
+    `writing`: see `find_denied`.
+    """
+    named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else path
+    return find_denied(named, writing) or AccessDenied(
+        f"the system denies the user {_user()} {named} ({error.strerror or error}); give that user the right"
     )
 
 

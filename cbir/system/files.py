@@ -146,7 +146,7 @@ def private_folder(folder: Path) -> None:
 
 
 def copy_file(source: Path, target: Path, permissions: int = OWNER_FILE) -> None:
-    """Copy the content of `source` to `target`; see `atomic_binary`."""
+    """Copy the content of `source` to `target`, with the `permissions` of `atomic_binary`."""
     with source.open("rb") as content, atomic_binary(target, permissions=permissions) as file:
         shutil.copyfileobj(content, file)
 

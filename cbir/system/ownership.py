@@ -20,7 +20,7 @@ BINARY: int = getattr(os, "O_BINARY", 0)  # for os.open: Windows else ends lines
 
 
 class OtherFolder(NamedTuple):
-    """Open folder of another user than root. By its descriptor it stays the same, whatever its owner puts there."""
+    """Open folder of another user than root; by its descriptor it stays the same if another takes its place."""
 
     opened: int
     user: int
@@ -54,7 +54,7 @@ def create_file(path: Path, flags: int, mode: int = OWNER_FILE) -> int:
 
 
 def open_or_create(path: Path, flags: int, mode: int = OWNER_FILE) -> int:
-    """Open the file at `path` with `flags`, or a new one with `mode`, as `create_file` does.
+    """Open the file `path`, a new one as `create_file` does with these `flags` and this `mode`.
 
     Root follows no link in a folder of another user.
     """
@@ -76,7 +76,10 @@ def _open(path: Path, flags: int) -> int:
 def make_folder(
     folder: Path, mode: int = OWNER_FOLDER, *, parents: bool = False, exist_ok: bool = False
 ) -> None:
-    """Create a folder as `Path.mkdir`, with `mode`, `parents` and `exist_ok`; root gives it to its parent's owner."""
+    """Create a folder; root gives it to the owner of the folder that it is in.
+
+    `mode`, `parents` and `exist_ok` are those of `Path.mkdir`.
+    """
     if parents and not folder.parent.is_dir():
         make_folder(folder.parent, 0o777, parents=True, exist_ok=True)
     with _folder_of_other(folder.parent) as parent:

@@ -17,5 +17,5 @@ FEATURE = Feature(
     check_settings="service.features.annotate.annotation_studies:check_annotation_studies",
     tables=("service.features.annotate.reader_study.tables",),
     eraser="service.features.annotate.reader_study.tables:erase_from_studies",
-    mentions="service.features.annotate.study_files:images_of_studies",
+    mentions="service.features.annotate.study_files:images_in_all_studies",
 )

@@ -99,7 +99,7 @@ def store_round(folder: Path, round_: StudyRound) -> None:
     write_study_file(folder / ROUNDS / f"{round_.number:04d}.json", round_.model_dump_json().encode() + b"\n")
 
 
-def images_of_studies(settings: Settings) -> dict[str, set[str]]:
+def images_in_all_studies(settings: Settings) -> dict[str, set[str]]:
     """Return the ids of all images in studies of readers, and in each annotation study."""
     database, root = open_state(settings), settings.annotation_studies
     mentions = {"reader studies": images_in_studies(database)} if database.exists() else {}
@@ -108,7 +108,7 @@ def images_of_studies(settings: Settings) -> dict[str, set[str]]:
     for path in sorted(root.glob(f"*/{JOURNAL}")) if root else ():
         folder = path.parent
         mentions[f"annotation study {folder.name}"] = _judged_images(path).union(
-            image for round_ in read_rounds(folder) for question in round_.pairs for image in question.pair
+            image for round_ in read_rounds(folder) for asked in round_.pairs for image in asked.pair
         )
     return mentions
 

@@ -28,5 +28,5 @@ FEATURE = Feature(
         "service.features.saved.cohorts.tables",
     ),
     eraser="service.features.saved.erase:erase_saved",
-    mentions="service.features.saved.erase:find_mentions",
+    mentions="service.features.saved.erase:mentions_in_saved",
 )

@@ -30,7 +30,7 @@ def erase_saved(settings: Settings, keys: Sequence[str], image_ids: Ids[str]) ->
         database.drop_old_rows()
 
 
-def find_mentions(settings: Settings) -> dict[str, set[str]]:
+def mentions_in_saved(settings: Settings) -> dict[str, set[str]]:
     """Return the ids of images and keys of patients in saved cases and cohorts."""
     database = open_state(settings)
     if not database.exists():
