@@ -61,7 +61,7 @@ test("a window maps values to grey levels as the service does", () => {
   assert.deepEqual([40, 79, 80].map((value) => levelOf(value, [40, 80])), [129, 255, 255]); // brain: from 0 to 79
   assert.deepEqual([0, 1, 254, 255].map((value) => levelOf(value, EIGHT_BIT.window)), [0, 1, 254, 255]);
   assert.deepEqual([0, 0.5, 1].map((value) => levelOf(value, [0.5, 1], true)), [0, 128, 255]); // of NIfTI
-  assert.deepEqual([0.1, 0.2, 0.3].map((value) => levelOf(value, [0.2, 0.2])), [0, 128, 255]); // of doses: exact below 1
+  assert.deepEqual([0.25, 0.5, 0.75].map((value) => levelOf(value, [0.5, 0.5])), [0, 128, 255]); // of doses: exact below 1
   assert.deepEqual([4, 5, 6].map((value) => levelOf(value, [5, 0])), [0, 0, 255]);
 });
 
