@@ -31,6 +31,11 @@ class QueryFacts(BaseModel):
         "none.",
         examples=[example.IMAGE_ID],
     )
+    patient: str | None = Field(
+        default=None,
+        description="Key of the patient of the query, as results have it; null if unknown.",
+        examples=[None],
+    )
     width: int = Field(description="Width of the query in pixels; 0 for a text or vector.", examples=[512])
     height: int = Field(description="Height of the query in pixels; 0 for a text or vector.", examples=[512])
     format: str = Field(

@@ -183,9 +183,11 @@ class Searcher:
             return QueryFacts(image_id=None, width=0, height=0, format="vector", frame=None)
         first = images[0] if images else records[0]
         image_id = self.collection.first_id_showing(first.content_hash) if images else records[0].image_id
+        patient = query_patient(self.collection, images, records).key
         return QueryFacts(
-            image_id=image_id, width=first.width, height=first.height, format=first.format, frame=first.frame
-        )
+            image_id=image_id, patient=patient, width=first.width, height=first.height, format=first.format,
+            frame=first.frame,
+        )  # fmt: skip
 
     def _answer(self, query: QueryFacts, rank: Rank, request: Request, watch: Stopwatch) -> Answer:
         """Return the answer with the best images that `rank` returns, see `select_images`."""

@@ -109,15 +109,15 @@ test("the verdict is one line", () => {
   assert.equal(verdictOf({ likeness: 0.82, outlier: false }).title, "Like the images here: 8 in 10 have no closer match");
   assert.equal(verdictOf({ likeness: 1, outlier: false }).title, "Like the images here: 9 in 10 have no closer match");
   assert.deepEqual(verdictOf({ likeness: 0.12, outlier: false }), { level: "unusual", title: "Unlike most images here: 88 in 100 have a closer match" });
-  assert.equal(verdictOf({ likeness: 0.002, outlier: false }).title, "Unlike nearly all images here: 99 in 100 have a closer match");
+  assert.deepEqual(verdictOf({ likeness: 0.002, outlier: false }), { level: "poor", title: "Poor match: 99 in 100 images here have a closer one" });
   assert.equal(verdictOf({ likeness: 0.004, outlier: true }).level, "outlier");
   assert.equal(verdictOf({ likeness: null, outlier: null }), null);
 });
 
 test("how often such an agreement is right is said with its interval, where it is known", () => {
   const agreement = { key: "label", value: "CT", agreeing: 8, answers: 10, right: 0.806818, low: 0.711, high: 0.876, images: 86 }; // 70 of 86 by Laplace's rule
-  assert.equal(testedText(agreement), "Tested: 70 of 86 images here whose nearest agreed about as much had that label themselves (95 % CI 71 to 88 %).");
-  assert.match(testedText({ ...agreement, right: 54 / 55, images: 53, low: 0.932, high: 1 }), /^Tested: 53 of 53 .* \(95 % CI 93 to 100 %\)/);
+  assert.equal(testedText(agreement), "Tested on this collection: with agreement like this, the label was right for 70 of 86 images (95 % CI 71 to 88 %).");
+  assert.match(testedText({ ...agreement, right: 54 / 55, images: 53, low: 0.932, high: 1 }), / 53 of 53 .* \(95 % CI 93 to 100 %\)/);
   assert.equal(testedText({ ...agreement, agreeing: 5 }), "");
   assert.equal(testedText({ ...agreement, right: null, low: null, high: null }), "");
   assert.equal(testedText(undefined), "");
@@ -126,10 +126,11 @@ test("how often such an agreement is right is said with its interval, where it i
 test("the finding of the nearest results is the headline, where most of them have it", () => {
   const hits = (...findings) => findings.map((label, index) => ({ image_id: `${index}`, labels: { label }, card: null }));
   const headline = (results) => headlineOf({ results })?.text;
-  assert.equal(headline(hits("a", "a", "b")), "2 of the 3 nearest are labelled “a”");
-  assert.equal(headline(hits("a", "b", "b", "a")), "The results do not agree");
+  assert.equal(headline(hits("a", "a", "a", "b")), "3 of the 4 nearest are labelled “a”");
+  assert.equal(headline(hits("a", "a", "b")), "No clear answer: 2 a, 1 b of 3"); // fewer than seven in ten
+  assert.equal(headlineOf({ results: hits("a", "a", "a", "b"), low: 0.48 }).text, "No clear answer: 3 a, 1 b of 4"); // right as often as not
   const nearest = hits(..."aaaaaaaaab", ..."bbbbbbbbbbb");
-  assert.equal(headline(nearest), "The results do not agree: 9 of the 10 nearest are labelled “a”, 12 of all 21 “b”");
+  assert.equal(headline(nearest), "No clear answer: 12 b, 9 a of 21");
   assert.equal(headline(nearest.slice(0, 15)), "9 of the 10 nearest are labelled “a”");
   assert.equal(headlineOf({ results: nearest.slice(0, 15) }).caution, "Not a probability for this patient.");
   assert.equal(headlineOf({ results: hits("a", "a"), refined: true }).text, "Refined by your marks");
@@ -144,9 +145,12 @@ test("the finding of the nearest results is the headline, where most of them hav
 test("copies of a picture and images of a patient have one vote", () => {
   const hits = (...all) => all.map(([label, distance, patient = null], index) => ({ image_id: `${index}`, labels: { label }, card: null, distance, patient }));
   const copied = hits(["a", 0.2], ["a", 0.2], ["a", 0.2 + 1e-9], ["b", 0.3], ["a", 0.4]);
-  assert.equal(headlineOf({ results: copied }).text, "2 of the 3 nearest are labelled “a”");
+  assert.equal(headlineOf({ results: copied }).text, "No clear answer: 4 a, 1 b of 5"); // two of three
   assert.equal(headlineOf({ results: hits(["a", 0.2], ["a", 0.21], ["a", 0.22], ["b", 0.3]) }).text, "3 of the 4 nearest are labelled “a”");
-  assert.equal(headlineOf({ results: hits(["a", 0.1, "p"], ["a", 0.2, "p"], ["a", 0.25, "p"], ["b", 0.3, "q"]) }).text, "The results do not agree");
+  assert.equal(headlineOf({ results: hits(["a", 0.1, "p"], ["a", 0.2, "p"], ["a", 0.25, "p"], ["b", 0.3, "q"]) }).text, "No clear answer: 3 a, 1 b of 4");
+  const own = hits(["a", 0.1, "p"], ["b", 0.2], ["b", 0.3], ["b", 0.4]);
+  assert.equal(headlineOf({ results: own, patient: "p" }).text, "3 of the 3 nearest are labelled “b”"); // the query's patient has no say
+  assert.equal(agreementOn({ results: own, agreement: [{ key: "label", value: "b" }], query: { patient: "p" } }), undefined);
   assert.equal(headlineOf({ results: hits(["a", 0], ["a", 0], ["a", 0]) }), null); // one picture agrees with itself
   const twelve = hits(...Array.from({ length: 12 }, (_, index) => ["a", index ? index / 10 : 0.1]));
   assert.equal(headlineOf({ results: twelve }).text, "10 of the 10 nearest are labelled “a”"); // others take the places of copies
@@ -162,7 +166,7 @@ test("a modality is no finding", () => {
   const hits = (...all) => all.map((labels, index) => ({ image_id: `${index}`, labels, card: { modality: labels.modality } }));
   assert.equal(headlineOf({ results: hits({ modality: "CXR" }, { modality: "CXR" }, { modality: "CT" }) }), null);
   assert.equal(headlineOf({ results: hits({ label: "CXR", modality: "CR" }, { label: "CXR", modality: "CR" }, { label: "Hand" }) }), null);
-  assert.equal(headlineOf({ results: hits({ modality: "CXR", view: "PA" }, { modality: "CXR", view: "PA" }, { modality: "CXR" }) }).text, "2 of the 3 nearest are labelled “PA”");
+  assert.equal(headlineOf({ results: hits({ modality: "CXR", view: "PA" }, { modality: "CXR", view: "PA" }, { modality: "CXR", view: "PA" }, { modality: "CXR" }) }).text, "3 of the 4 nearest are labelled “PA”");
 });
 
 test("agreement is on the finding, not on what all images here have", () => {

@@ -54,7 +54,7 @@ function result(hit, now, list) {
     slice: now.slices.get(hit.image_id) ?? null,
     marked,
     over: callParts("overCard", hit, now),
-    below: html`${list === "before" ? nothing : more(hit, now)}${now.expert ? expertFigures(hit, now, list) : nothing}`,
+    below: html`${hit.patient && hit.patient === now.answer.query.patient ? html`<span class="hint">${tr("same patient")}</span>` : nothing}${list === "before" ? nothing : more(hit, now)}${now.expert ? expertFigures(hit, now, list) : nothing}`,
     actions: own ? ACTIONS[list] : {},
   })}</li>`;
 }

@@ -44,7 +44,7 @@ function shareBar({ answer, shareKey: key, expert, facts }) {
   const words = ({ name, count }) => `${name} ${count}`;
   const colours = coloursOf(parts, facts.filters);
   return html`<div class="share-bar" aria-hidden="true">${parts.map((part, index) => html`<span class=${`share share-${colours[index]}`} .style=${`flex-grow: ${part.count}`} title=${words(part)}></span>`)}</div>
-    <p class="share-words" id="shares">${parts.map((part, index) => html`<span class="share-word"><i class=${`swatch share-${colours[index]}`}></i>${words(part)}</span>`)} ${tr("of {count} results.", { count: answer.results.length })}
+    <p class="share-words" id="shares">${tr("Of {count} results:", { count: answer.results.length })} ${parts.map((part, index) => html`<span class="share-word"><i class=${`swatch share-${colours[index]}`}></i>${words(part)}</span>`)}
       ${expert && keys.length > 1 ? html`<select id="share-key" aria-label=${tr("Shares of")} @change=${({ target }) => update({ shareKey: target.value })}>${keys.map((each) => html`<option value=${each} ?selected=${each === chosen}>${each || tr("finding")}</option>`)}</select>` : nothing}</p>`;
 }
 
@@ -53,12 +53,15 @@ function verdict(now) {
   if (!answer?.results.length) return nothing;
   const found = verdictOf(answer.query);
   const outlier = found?.level === "outlier";
-  const said = outlier ? null : headlineOf({ results: answer.results, where: settings.where, refined: Boolean(fields?.feedback?.length) });
-  const tested = said?.caution && !shownQuery.region ? testedText(agreementOn(answer)) : ""; // counted with whole images
+  const agreement = shownQuery.region ? undefined : agreementOn(answer); // counted with whole images
+  const refined = Boolean(fields?.feedback?.length);
+  const said = outlier ? null : headlineOf({ results: answer.results, where: settings.where, refined, patient: answer.query.patient, low: agreement?.low ?? 1 });
+  const isPoor = found?.level === "poor";
+  const tested = refined || !said?.caution ? "" : testedText(agreement) || tr("Not tested on this collection.");
   const isLeftOut = shownQuery.file && answer.query.image_id && !answer.results.some((hit) => hit.image_id === answer.query.image_id);
   return html`<section class=${`verdict ${found?.level ?? ""}`} aria-label=${tr("What the results say together")}>
-    ${said || found ? html`<h2 id="verdict">${said?.text ?? found.title}</h2>` : nothing}
-    ${found?.text ? html`<p>${found.text}</p>` : nothing}
+    ${said || found ? html`<h2 id="verdict">${said && !isPoor ? said.text : found.title}</h2>` : nothing}
+    ${found?.text || isPoor ? html`<p>${found.text ?? said?.text}</p>` : nothing}
     ${isLeftOut ? html`<p id="left-out">${tr("This picture is in the collection, and left out of its results.")}</p>` : nothing}
     ${outlier ? nothing : shareBar(now)}
     ${said?.caution ? html`<p id="agreement">${tested ? html`<span class="tested">${tested}</span> ` : nothing}<span>${said.caution}</span></p>` : nothing}

@@ -12,6 +12,7 @@ const FINDING = ""; // in place of a label key
 const MOST_VALUES = 7; // more are one part, "other values"
 const FAMILIAR = 0.2; // likeness of four in five images of a collection
 const UNUSUAL = 0.05;
+const CLEAR = 0.7; // share of the nearest with one label
 const NEAREST = 10; // results that agreement is counted among, as the service counts it
 const SAME_DISTANCE = 2e-6; // difference of the squared distances of copies of a picture, by rounding
 
@@ -53,40 +54,39 @@ export function verdictOf({ likeness, outlier }) {
   if (outlier) return { level: "outlier", title: tr("Nothing here looks like this"), text: tr("These are the least unlike images, not similar ones.") };
   if (likeness === null || likeness === undefined) return null;
   const closer = Math.min(Math.round((1 - likeness) * 100), 99);
-  if (likeness < UNUSUAL) return { level: "unusual", title: tr("Unlike nearly all images here: {closer} in 100 have a closer match", { closer }) };
+  if (likeness < UNUSUAL) return { level: "poor", title: tr("Poor match: {closer} in 100 images here have a closer one", { closer }) };
   if (likeness < FAMILIAR) return { level: "unusual", title: tr("Unlike most images here: {closer} in 100 have a closer match", { closer }) };
   return { level: "usual", title: tr("Like the images here: {tenths} in 10 have no closer match", { tenths: Math.min(Math.round(likeness * 10), 9) }) };
 }
 
-/** The nearest results with a say of their own: one of each patient, and one of those that are as far from the query, as copies of one picture are. */
-function independent(results) {
+/** The nearest results with a say of their own: one of each patient but the query's, and one of those that are as far from the query, as copies of one picture are. */
+function independent(results, patient) {
   const isCopy = (hit, other) => (hit.patient && hit.patient === other.patient) || Math.abs(hit.distance ** 2 - other.distance ** 2) <= SAME_DISTANCE;
-  return results.reduce((kept, hit) => (kept.length < NEAREST && !kept.some((other) => isCopy(hit, other)) ? [...kept, hit] : kept), []);
+  return results.filter((hit) => !patient || hit.patient !== patient).reduce((kept, hit) => (kept.length < NEAREST && !kept.some((other) => isCopy(hit, other)) ? [...kept, hit] : kept), []);
 }
 
 /**
- * What is said of results {text, caution}: how most of the nearest are labelled, or that they do not agree; null where nothing is known of them, and where a
- * filter asked for it. refined: whether they follow judgements.
+ * What is said of results {text, caution}: how most of the nearest are labelled, or that there is no clear answer; null where nothing is known of them, and
+ * where a filter asked for it. refined: whether they follow judgements; patient: key of the query's, whose images have no say; low: of the agreement.
  */
-export function headlineOf({ results, where = [], refined = false }) {
+export function headlineOf({ results, where = [], refined = false, patient = null, low = 1 }) {
   if (refined) return { text: tr("Refined by your marks"), caution: tr("The results follow your marks: their labels are no evidence.") };
   const [key] = shareKeys(results);
   if (where.length || key === undefined || PLAIN_KEYS.includes(key)) return null;
-  const nearest = independent(results);
+  const nearest = independent(results, patient);
   const [near, all] = [nearest, results].map((list) => shareParts(list, key).filter(({ rest }) => !rest));
   if (near.reduce((sum, { count }) => sum + count, 0) < 2 || MODALITY.test(near[0].name)) return null;
-  const [{ name: value, count: agreeing }, { name: other, count }] = [near[0], all[0]];
-  if (agreeing <= nearest.length / 2) return { text: tr("The results do not agree") };
-  const values = { agreeing, answers: nearest.length, value, count, results: results.length, other };
-  if (value !== other) return { text: tr("The results do not agree: {agreeing} of the {answers} nearest are labelled “{value}”, {count} of all {results} “{other}”", values) };
-  return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", values), caution: tr("Not a probability for this patient.") };
+  const [{ name: value, count: agreeing }] = near;
+  const shares = all.slice(0, 3).map(({ name, count }) => `${count} ${name}`).join(", ");
+  if (agreeing < CLEAR * nearest.length || value !== all[0].name || low <= 0.5) return { text: tr("No clear answer: {shares} of {results}", { shares, results: results.length }) };
+  return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing, answers: nearest.length, value }), caution: tr("Not a probability for this patient.") };
 }
 
 /** The agreement of an answer on its most frequent finding, else on its usual label; undefined without one, where copies agree with each other, and for a query unlike those that were counted. */
 export function agreementOn({ results, agreement, query }) {
   const [key] = shareKeys(results);
   const nearest = results.slice(0, NEAREST);
-  if (key === undefined || independent(nearest).length < nearest.length || (query?.likeness ?? 1) < UNUSUAL) return undefined;
+  if (key === undefined || independent(nearest, query?.patient).length < nearest.length || (query?.likeness ?? 1) < UNUSUAL) return undefined;
   const [first] = shareParts(results, key);
   return agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
 }
@@ -96,5 +96,5 @@ export function testedText(agreement) {
   if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return "";
   const { right, low, high, images } = agreement;
   const values = { count: Math.round(right * (images + 2) - 1), images, low: Math.floor(low * 100), high: Math.ceil(high * 100) };
-  return tr("Tested: {count} of {images} images here whose nearest agreed about as much had that label themselves (95 % CI {low} to {high} %).", values);
+  return tr("Tested on this collection: with agreement like this, the label was right for {count} of {images} images (95 % CI {low} to {high} %).", values);
 }

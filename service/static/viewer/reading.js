@@ -26,7 +26,7 @@ function metadataOf(record) {
 const STORAGE_KEY = "reading-results";
 const LAYOUTS = { 1: "1 × 2", 3: "2 × 2" }; // by the number of results
 const STEPS = { slices: tr("Slices"), window: tr("Window"), zoom: tr("Zoom") };
-const LINKS = { mm: tr("Slices are linked by millimetres."), fraction: tr("Slices are linked by their share of the series: positions are unknown.") };
+const LINKS = { mm: tr("Slices move by equal millimetres from where both stood; they are not registered."), fraction: tr("Slices are linked by their share of the series: positions are unknown.") };
 const MARKS = [["relevant", "✓", tr("Like this")], ["irrelevant", "✕", tr("Not like this")]];
 
 class ReadingView {

@@ -89,6 +89,7 @@ export class ToolStrip {
     const isOpen = this.#open && viewer.picture && names.includes(viewer.tool);
     this.node.hidden = !names.length;
     render(html`<div class="viewer-signs" role="group" aria-label=${tr("Tools for the picture")}>${names.map(sign)}
+        ${viewer.chosen && viewer.chosen !== "region" ? button("🗑", () => Object.assign(viewer, { shapes: viewer.shapes.filter((each) => each !== viewer.chosen), chosen: null }), { title: tr("Remove this measurement"), name: tr("Remove this measurement") }) : nothing}
         ${isChanged ? button("↺", reset, { title: tr("Reset window and zoom"), name: tr("Reset") }) : nothing}</div>
       ${isOpen ? html`<div class="viewer-row" role="group" aria-label=${SIGNS[viewer.tool][1]}>${ROWS[viewer.tool](viewer)}</div>` : nothing}`, this.node);
   }

@@ -52,7 +52,7 @@ function answer(hit, index, { saved, source, facts, keys, ranks }, verdicts) {
     ${remembered("expert") === "yes" ? html`<span class="hint">${fixed(hit.score, 3)} · ${fixed(hit.distance, 3)}</span>` : nothing}
     ${labelLines(image, keys)}
     ${image.burned_in ? html`<span class="alarm">${tr("declares text in the picture")}</span>` : nothing}
-    ${check(tr("In the file"), isIn, (isOn) => choose("ranks", hit.rank, isOn), { rank: hit.rank })}`;
+    ${check(tr("In the teaching file"), isIn, (isOn) => choose("ranks", hit.rank, isOn), { rank: hit.rank })}`;
   return html`<li class=${`${isIn ? "" : "left-out"} ${verdict > 0 ? "liked" : verdict < 0 ? "unliked" : ""}`}>${card(image, { href: searchAddress(image.image_id, facts.collection), number: hit.rank, below, actions: { open: shown } })}</li>`;
 }
 
