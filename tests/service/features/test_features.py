@@ -25,7 +25,10 @@ OWN = {
     "report", "saved", "similar", "usage",
 }  # fmt: skip
 ERASER = """
-FEATURE = Feature(name="notes", eraser="notes:erase")
+FEATURE = Feature(name="notes", mentions="notes:mention", eraser="notes:erase")
+
+def mention(settings):
+    return {{}}
 
 def erase(settings, keys, image_ids):
     {body}
