@@ -117,10 +117,10 @@ def find_denied(path: Path, writing: bool = False) -> AccessDenied | None:
     for folder in reversed(real.parents):
         if not _may(folder, os.X_OK):
             return _denied(folder, "enter") if os.path.lexists(folder) else None
-    there = os.path.lexists(real)
-    if there and not may_read(real):
+    exists = os.path.lexists(real)
+    if exists and not may_read(real):
         return _denied(real, "read")
-    if writing and there and not _may(real, os.W_OK):
+    if writing and exists and not _may(real, os.W_OK):
         return _denied(real, "write")
     if writing and real.parent.is_dir() and not _may(real.parent, os.W_OK):
         return _denied(real.parent, "write to")

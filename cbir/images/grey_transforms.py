@@ -252,8 +252,8 @@ def voi_pixels(
         for table in header.tables(item, "VOILUTSequence", VOI_LUT):
             try:
                 entries = lookup_table(table, header.little, signed)
-                shown = entries.map_grey(values, extremes, entries.top / 255)
-                return apply_window(shown, 0, entries.top), None
+                levels = entries.map_grey(values, extremes, entries.top / 255)
+                return apply_window(levels, 0, entries.top), None
             except UnusableTable:
                 header.note(VOI_LUT)
         for window in _windows(item, header):

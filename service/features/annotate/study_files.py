@@ -108,7 +108,7 @@ def images_in_all_studies(settings: Settings) -> dict[str, set[str]]:
     for path in sorted(root.glob(f"*/{JOURNAL}")) if root else ():
         folder = path.parent
         mentions[f"annotation study {folder.name}"] = _judged_images(path).union(
-            image for round_ in read_rounds(folder) for asked in round_.pairs for image in asked.pair
+            image for round_ in read_rounds(folder) for question in round_.pairs for image in question.pair
         )
     return mentions
 

@@ -321,5 +321,5 @@ def _erase_from_item(connection: Connection, row: Row[Any], erased: set[str]) ->
 def images_in_studies(database: StateDatabase) -> set[str]:
     """Return the ids of all images in items and answers."""
     with database.reading() as connection:
-        shown = {image for row in connection.execute(select(items)) for image in (row.query, *row.a, *row.b)}
-        return shown.union(*connection.scalars(select(answers.c.relevant)))
+        images = {image for row in connection.execute(select(items)) for image in (row.query, *row.a, *row.b)}
+        return images.union(*connection.scalars(select(answers.c.relevant)))
