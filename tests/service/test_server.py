@@ -208,7 +208,16 @@ main()
 
 @pytest.mark.skipif(os.name == "nt", reason="gunicorn needs fork")
 def test_a_signal_to_a_worker_that_starts_is_not_lost(indexed: Path) -> None:
-    command = [sys.executable, "-c", WITH_AN_EARLY_SIGNAL, "serve", "--collection", indexed, "--port", "0"]
+    command = [
+        sys.executable,
+        "-c",
+        WITH_AN_EARLY_SIGNAL,
+        "serve",
+        "--collection",
+        str(indexed),
+        "--port",
+        "0",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     timer = Timer(60, process.kill)  # else it would be read from for ever
     timer.start()

@@ -15,6 +15,7 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from cbir.errors import NotFound
+from cbir.search import Judgement
 from cbir.search.cohorts.missing_images import ProposedImage
 from cbir.store import Collection
 from cbir.store.records import record_rows
@@ -158,7 +159,7 @@ def test_an_erasure_finds_what_was_stored_since_its_image_was_looked_up(
     begin(client, ids[:1])
     database = open_state(settings.load())
     case = NewCase(
-        title="Case", search=CaseSearch(image_id=ids[0]), marks=[{"image_id": ids[1], "relevance": 1}]
+        title="Case", search=CaseSearch(image_id=ids[0]), marks=[Judgement(image_id=ids[1], relevance=1)]
     )
     proposed = [ProposedImage(ids[1], 0.5, False)]
     for store in (
