@@ -1,6 +1,9 @@
 """What the page says about all results together."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -31,14 +34,33 @@ def test_shares_of_a_label_are_drawn_and_counted(
     assert {"label", "severity"} <= set(keys)
 
 
-def test_of_an_image_like_the_collection_only_the_labels_are_said(
-    page: sync_api.Page, pictures: list[Path]
-) -> None:
-    choose(page, pictures[-1])
-    assert "nearest" in page.inner_text("#verdict")
-    assert "Not a probability" in page.inner_text("#agreement")
-    assert page.locator("#likeness, #left-out").count() == 0
-    assert page.locator(".verdict.outlier").count() == 0
+def search_with_changed_answer(page: sync_api.Page, change: Callable[[dict[str, Any]], None]) -> None:
+    """Search with an image of the start page, whose answer is changed on its way."""
+
+    def fulfil(route: sync_api.Route) -> None:
+        answer = route.fetch().json()
+        change(answer)
+        route.fulfill(json=answer)
+
+    page.route("**/search", fulfil)
+    start(page)
+
+
+def alike(answer: dict[str, Any]) -> None:
+    """Give all results one label."""
+    answer["query"]["likeness"] = 0.5
+    for hit in answer["results"]:
+        hit["labels"] = {"label": "cyst"}
+        hit["card"]["finding"] = "cyst"
+
+
+def test_of_an_image_like_the_collection_only_the_labels_are_said(page: sync_api.Page) -> None:
+    search_with_changed_answer(page, alike)
+    assert re.fullmatch(r"(\d+) of the \1 nearest are labelled “cyst”", page.inner_text("#verdict"))
+    assert page.inner_text("#agreement") == (
+        "Not tested on this collection. Not a probability for this patient."
+    )
+    assert page.locator("#likeness, #left-out, .verdict.outlier").count() == 0
 
 
 def test_judged_results_agree_by_no_merit_and_are_shown_from_the_first(
@@ -46,29 +68,28 @@ def test_judged_results_agree_by_no_merit_and_are_shown_from_the_first(
 ) -> None:
     page.set_viewport_size({"width": 1280, "height": 480})
     choose(page, pictures[-1])
-    assert "nearest" in page.inner_text(".verdict")
+    assert "of" in page.inner_text("#verdict")
     page.locator("#columns .card").first.press("y")
     page.evaluate("document.querySelector('.found').scrollTo(0, 100)")
     assert page.evaluate("document.querySelector('.found').scrollTop") > 0
     with page.expect_response("**/search"):
         page.locator("#learn").click()
     settle(page)
-    assert "nearest" not in page.inner_text(".verdict")
+    assert page.inner_text("#verdict") == "Refined by your marks"
     assert page.evaluate("document.querySelector('.found').scrollTop") == 0
 
 
-def test_on_a_phone_the_strip_says_what_is_unusual(page: sync_api.Page) -> None:
+def unlike(answer: dict[str, Any]) -> None:
+    alike(answer)
+    answer["query"]["likeness"] = 0.03
+
+
+def test_on_a_phone_the_strip_says_that_a_match_is_poor(page: sync_api.Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-
-    def as_unusual(route: sync_api.Route) -> None:
-        answer = route.fetch().json()
-        answer["query"]["likeness"] = 0.03
-        route.fulfill(json=answer)
-
-    page.route("**/search", as_unusual)
-    start(page)
-    expect(page.get_by_text("Unlike nearly all images here")).to_be_visible()
-    assert page.locator("#agreement .tested").count() == 0  # of others than those that were counted
+    search_with_changed_answer(page, unlike)
+    expect(page.locator("#verdict")).to_have_text("Poor match: 97 in 100 images here have a closer one")
+    page.get_by_role("button", name="The query and its tools").click()
+    expect(page.get_by_text("nearest are labelled “cyst”")).to_be_visible()
 
 
 def test_on_a_phone_tools_lie_below_the_picture(page: sync_api.Page, pictures: list[Path]) -> None:

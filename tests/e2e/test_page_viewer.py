@@ -99,7 +99,9 @@ def sized(page: sync_api.Page, width: int) -> sync_api.Page:
 @WIDTHS
 def test_slices_are_linked_by_mm(sized: sync_api.Page, datasets: dict[str, pydicom.Dataset]) -> None:
     compare(sized, "1.5.1", "1.5.2", 8, 10)
-    sized.get_by_text("Slices are linked by millimetres.").wait_for()
+    sized.get_by_text(
+        "Slices move by equal millimetres from where both stood; they are not registered."
+    ).wait_for()
 
     def heights() -> list[float]:
         shown = viewers(sized, "viewer.slice.id")
