@@ -159,7 +159,7 @@ def _denied(path: Path, what: str) -> AccessDenied:
     elif owner == user:
         remedy = f"`chmod u+{right} {quoted}` gives the right"
     else:
-        remedy = f"run this as {owner}, or `chown {user} {quoted}` as root"
+        remedy = f"run this as {owner}, give {user} the right, or name another place"
     return AccessDenied(f"the user {user} may not {what} {path}; {remedy}")
 
 

@@ -307,9 +307,10 @@ VIEWS = {  # codes of SNOMED CT, and their former ones: PS3.16, CID 4014; terms 
 
 def laterality(dataset: Dataset) -> str:
     """Return the side of an image, of enhanced objects that of the first frame's anatomy; "" if unknown."""
+    if of_image := first_text(dataset, "ImageLaterality") or first_text(dataset, "Laterality"):
+        return of_image
     sides = (first_text(anatomy, "FrameLaterality").upper() for anatomy in _macros(dataset, ANATOMY))
-    of_image = first_text(dataset, "ImageLaterality") or first_text(dataset, "Laterality")
-    return of_image or next((side for side in sides if side in SIDES), "")
+    return next((side for side in sides if side in SIDES), "")
 
 
 def view_position(dataset: Dataset) -> str:

@@ -33,7 +33,7 @@ class QueryFacts(BaseModel):
     )
     patient: str | None = Field(
         default=None,
-        description="Key of the patient of the query, as results have it; null if unknown.",
+        description="Key of the patient of an image of the collection, as results have it; null if unknown.",
         examples=[None],
     )
     width: int = Field(description="Width of the query in pixels; 0 for a text or vector.", examples=[512])

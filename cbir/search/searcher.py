@@ -183,7 +183,7 @@ class Searcher:
             return QueryFacts(image_id=None, width=0, height=0, format="vector", frame=None)
         first = images[0] if images else records[0]
         image_id = self.collection.first_id_showing(first.content_hash) if images else records[0].image_id
-        patient = query_patient(self.collection, images, records).key
+        patient = records[0].patient_key if records and not images else None  # of uploads, ids could be tried
         return QueryFacts(
             image_id=image_id, patient=patient, width=first.width, height=first.height, format=first.format,
             frame=first.frame,

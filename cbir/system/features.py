@@ -41,8 +41,8 @@ class Feature:
     search_hook: a `SearchHook`, which changes searches of requests and their answers.
     checks: what `cbir admin state verify` also reads, by name: a function of the settings that returns the problems.
     tables: modules that add tables to `service.state.schema.tables`.
-    eraser: function that removes a patient from what the feature has stored, with the parameters of
-    `erase_elsewhere`; raises if it cannot.
+    eraser: function of the settings, the keys that a patient may have and the ids of its images, which removes them
+    from what the feature has stored; raises if it cannot.
     erases_deleted: the eraser is called, without keys of patients, for images that are deleted too.
     mentions: function of the settings that returns the ids of images and keys of patients that the feature has
     stored, by what has them; `cbir collection verify --erased` looks for erased ones, and fails without it.

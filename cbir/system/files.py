@@ -20,7 +20,7 @@ from cbir.errors import CbirError, InvalidInput
 from cbir.system.ownership import BINARY as BINARY
 from cbir.system.ownership import OWNER_FILE as OWNER_FILE
 from cbir.system.ownership import OWNER_FOLDER as OWNER_FOLDER
-from cbir.system.ownership import create_file, give_folder, make_folder
+from cbir.system.ownership import create_file, make_folder, open_file
 
 SUFFIX = ".partial"
 
@@ -145,15 +145,17 @@ def private_folder(folder: Path) -> None:
             make_folder(each, exist_ok=True)
 
 
-def copy_file(source: Path, target: Path, permissions: int = OWNER_FILE) -> None:
-    """Copy the content of `source` to `target`, with the `permissions` of `atomic_binary`."""
-    with source.open("rb") as content, atomic_binary(target, permissions=permissions) as file:
+def copy_file(source: Path, target: Path, permissions: int = OWNER_FILE, *, durable: bool = True) -> None:
+    """Copy the content of `source` to `target`; for `permissions` and `durable` see `atomic_binary`."""
+    with (
+        os.fdopen(open_file(source, os.O_RDONLY), "rb") as content,
+        atomic_binary(target, permissions=permissions, durable=durable) as file,
+    ):
         shutil.copyfileobj(content, file)
 
 
 def rename_durably(partial: Path, folder: Path) -> None:
     """Rename a finished folder `partial` to `folder`, so that a power cut leaves all of it or nothing."""
-    give_folder(partial)
     if hasattr(os, "sync"):  # all file systems, since the folder may hold any number of files
         os.sync()
     partial.rename(folder)
@@ -268,9 +270,12 @@ def is_inside(path: Path, roots: Iterable[Path]) -> bool:
 def may_exist(path: Path) -> bool:
     """Return whether a file is there, also where there is no permission to see it."""
     try:
-        return path.exists()
+        os.stat(path)
     except PermissionError:
         return True
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def state_folder() -> Path:

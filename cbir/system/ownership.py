@@ -12,6 +12,8 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import NamedTuple
 
+from cbir.errors import AccessDenied
+
 OWNER_FILE = 0o600
 
 OWNER_FOLDER = 0o700
@@ -59,14 +61,15 @@ def open_or_create(path: Path, flags: int, mode: int = OWNER_FILE) -> int:
     Root follows no link in a folder of another user.
     """
     try:
-        return _open(path, flags)
+        return open_file(path, flags)
     except FileNotFoundError:
         with suppress(FileExistsError):  # another process was faster
             return create_file(path, flags, mode)
-        return _open(path, flags)
+        return open_file(path, flags)
 
 
-def _open(path: Path, flags: int) -> int:
+def open_file(path: Path, flags: int) -> int:
+    """Open a file that exists; root follows no link in a folder of another user."""
     with _folder_of_other(path.parent) as folder:
         if folder is None:
             return os.open(path, flags | BINARY)
@@ -118,13 +121,22 @@ def set_mode(path: Path, mode: int) -> None:
 
 @contextmanager
 def _folder_of_other(path: Path) -> Iterator[OtherFolder | None]:
-    """Yield the folder in `path` if this process is root's and the folder is not; else None."""
+    """Yield the folder in `path` if this process is root's and the folder is not; else None.
+
+    Raises AccessDenied for a link that somebody has made to what is not theirs.
+    """
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         yield None
         return
     opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         status = os.fstat(opened)
+        for link in (path, *path.parents):
+            if link.is_symlink() and link.lstat().st_uid not in (0, status.st_uid):
+                raise AccessDenied(
+                    f"{link} is a link of another user than root and the owner of what it leads to, which root does "
+                    "not follow; put a folder in its place"
+                )
         yield OtherFolder(opened, status.st_uid, status.st_gid) if status.st_uid else None
     finally:
         os.close(opened)
@@ -154,5 +166,5 @@ def _give_inside(folder: int, name: str, owner: OtherFolder, links: Counter[int]
 
 
 def _give(file: int, owner: OtherFolder) -> None:
-    with suppress(PermissionError):  # not every file system lets root do so
+    with suppress(OSError):  # not every file system, or name space, lets root do so
         os.fchown(file, owner.user, owner.group)

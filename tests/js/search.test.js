@@ -5,7 +5,7 @@ import { factsOf, titleOf } from "./static/card.js";
 import { placeBeside } from "./static/theme.js";
 import { kindOf } from "./static/search/search_fields.js";
 import { addressFields, defaultSettings, queryOf, searchFields, settingsOf } from "./static/search/search_fields.js";
-import { agreementOn, headlineOf, shareKeys, shareParts, testedText, verdictOf } from "./static/search/verdict.js";
+import { agreementOn, headlineOf, isCounted, shareKeys, sharesOf, shareParts, testedText, verdictOf } from "./static/search/verdict.js";
 
 const facts = {
   collection: "knees",
@@ -128,7 +128,10 @@ test("the finding of the nearest results is the headline, where most of them hav
   const headline = (results) => headlineOf({ results })?.text;
   assert.equal(headline(hits("a", "a", "a", "b")), "3 of the 4 nearest are labelled “a”");
   assert.equal(headline(hits("a", "a", "b")), "No clear answer: 2 a, 1 b of 3"); // fewer than seven in ten
-  assert.equal(headlineOf({ results: hits("a", "a", "a", "b"), low: 0.48 }).text, "No clear answer: 3 a, 1 b of 4"); // right as often as not
+  const often = headlineOf({ results: hits("a", "a", "a", "b"), low: 0.48 });
+  assert.deepEqual(often, { text: "No clear answer: 3 a, 1 b of 4", caution: "Such agreement was often wrong here." });
+  assert.equal(headlineOf({ results: hits("a", "a", "b") }).caution, "");
+  assert.equal(sharesOf(hits("b", "a", "a", "c", "c", "d", "d")), "2 a, 2 c, 2 d");
   const nearest = hits(..."aaaaaaaaab", ..."bbbbbbbbbbb");
   assert.equal(headline(nearest), "No clear answer: 12 b, 9 a of 21");
   assert.equal(headline(nearest.slice(0, 15)), "9 of the 10 nearest are labelled “a”");
@@ -150,16 +153,17 @@ test("copies of a picture and images of a patient have one vote", () => {
   assert.equal(headlineOf({ results: hits(["a", 0.1, "p"], ["a", 0.2, "p"], ["a", 0.25, "p"], ["b", 0.3, "q"]) }).text, "No clear answer: 3 a, 1 b of 4");
   const own = hits(["a", 0.1, "p"], ["b", 0.2], ["b", 0.3], ["b", 0.4]);
   assert.equal(headlineOf({ results: own, patient: "p" }).text, "3 of the 3 nearest are labelled “b”"); // the query's patient has no say
-  assert.equal(agreementOn({ results: own, agreement: [{ key: "label", value: "b" }], query: { patient: "p" } }), undefined);
+  assert.equal(isCounted({ results: own, query: { patient: "p" } }), false);
+  assert.equal(isCounted({ results: own, query: { patient: null } }), true);
   assert.equal(headlineOf({ results: hits(["a", 0], ["a", 0], ["a", 0]) }), null); // one picture agrees with itself
   const twelve = hits(...Array.from({ length: 12 }, (_, index) => ["a", index ? index / 10 : 0.1]));
   assert.equal(headlineOf({ results: twelve }).text, "10 of the 10 nearest are labelled “a”"); // others take the places of copies
-  const agreement = [{ key: "label", value: "a", agreeing: 4, answers: 5 }];
-  assert.equal(agreementOn({ results: copied, agreement }), undefined); // measured without copies
-  assert.equal(agreementOn({ results: copied.slice(2), agreement }), agreement[0]);
-  assert.equal(agreementOn({ results: hits(["a", 0.5], ["a", 0.50003], ["b", 0.6]), agreement }), agreement[0]); // as far by chance
-  assert.equal(agreementOn({ results: copied.slice(2), agreement, query: { likeness: 0.03 } }), undefined); // unlike those that were counted
-  assert.equal(agreementOn({ results: copied.slice(2), agreement, query: { likeness: null } }), agreement[0]);
+  assert.equal(isCounted({ results: copied }), false); // counted without copies
+  assert.equal(isCounted({ results: copied.slice(2) }), true);
+  assert.equal(isCounted({ results: copied.slice(2) }, { x: 0, y: 0, width: 9, height: 9 }), false); // of whole images
+  assert.equal(isCounted({ results: hits(["a", 0.5], ["a", 0.50003], ["b", 0.6]) }), true); // as far by chance
+  assert.equal(isCounted({ results: copied.slice(2), query: { likeness: 0.03 } }), false); // unlike those that were counted
+  assert.equal(isCounted({ results: copied.slice(2), query: { likeness: null } }), true);
 });
 
 test("a modality is no finding", () => {

@@ -1,6 +1,7 @@
 """`cbir collection copy`, `alias`, `delete`, `erase-patient`, `build-index` and `regions`."""
 
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from cbir.errors import CollectionBusy, InvalidInput
+from cbir.errors import CbirError, CollectionBusy, InvalidInput
 from cbir.search import command_options as options
 from cbir.search.command_options import folder_only
 from cbir.store.collection_address import address_or_folder, collection_folder
@@ -170,8 +171,11 @@ def erase_patient(
             with opened.writer() as writer, StageBars() as bars:
                 bars.show("erasing")
                 erased = erase_everywhere(writer, settings.load(), keys)
-        finally:  # also if the images are erased, and a feature failed after that
-            follow_index(collection, settings.load())
+        except BaseException:  # the images may be erased, and a feature have failed after that
+            with suppress(CbirError):
+                follow_index(collection, settings.load())
+            raise
+        follow_index(collection, settings.load())
     print_values({"erased": erased, **shared}, format)
     raise typer.Exit(0 if erased or same_pixels else 1)
 

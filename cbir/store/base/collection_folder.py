@@ -56,8 +56,9 @@ def share_with_group(folder: Path) -> None:
     collection = folder.parent
     modes = {path: file_mode(collection) for path in folder.iterdir()} | {folder: folder_mode(collection)}
     for path, mode in modes.items():
-        with suppress(PermissionError, FileNotFoundError):
-            set_mode(path, mode)
+        if not path.is_symlink():  # to another disk, for example
+            with suppress(PermissionError, FileNotFoundError):
+                set_mode(path, mode)
 
 
 def restrict_files(folder: Path) -> None:

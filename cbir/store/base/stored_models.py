@@ -132,7 +132,8 @@ def copy_severity_model(folder: Path, target: Path) -> None:
     if (folder / SEVERITY_FOLDER).is_dir():
         partial = target / PARTIAL_SEVERITY
         shutil.rmtree(partial, ignore_errors=True)  # of an interrupted copy
-        shutil.copytree(folder / SEVERITY_FOLDER, partial, ignore=shutil.ignore_patterns("*.partial"))
+        left_out = shutil.ignore_patterns("*.partial")
+        shutil.copytree(folder / SEVERITY_FOLDER, partial, symlinks=True, ignore=left_out)  # links stay links
         rename_durably(partial, target / SEVERITY_FOLDER)
 
 

@@ -6,6 +6,7 @@ changes are logged, those of deleted images stay until they are in the backup to
 
 import hashlib
 import json
+import os
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -166,4 +167,6 @@ def copy_originals(folder: Path, target: Path) -> None:
         copy = target / FOLDER / path.name
         if path.suffix != SUFFIX and not copy.exists():
             with suppress(FileNotFoundError):  # deleted meanwhile
-                copy_file(path, copy)
+                copy_file(path, copy, durable=False)
+    if hasattr(os, "sync"):  # once, since there may be any number of files
+        os.sync()

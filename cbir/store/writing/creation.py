@@ -27,7 +27,7 @@ from cbir.system.ownership import make_folder
 OWN_NAMES = {  # beside the database, with those of the service and of file systems
     SECRET, UNFINISHED, "writer.lock", "device.lock", "snapshots", "last-good", "last-good.previous", "model",
     "severity", "originals", "regions", "vector_index", "snapshot.json", "map.npz", "audit.json",
-    "folder-id.json", "lost+found",
+    "folder-id.json", "unfinished_erasure.json", "lost+found",
 }  # fmt: skip
 
 

@@ -65,7 +65,7 @@ function sorting({ sort, keys }) {
     <optgroup label=${tr("By a label")}>${(keys?.items ?? []).map(({ key }) => html`${option(`label:${key}`, tr("{key}, ascending", { key }))}${option(`-label:${key}`, tr("{key}, descending", { key }))}`)}</optgroup></select>`;
 }
 
-const exportTable = async () => saveTable((await state.ids) ? { ids: await state.ids } : { where: state.where, sort: state.sort });
+const exportTable = async ({ where, sort, ids } = state) => saveTable((await ids) ? { ids: await ids } : { where, sort });
 
 const exportRecords = () => saveAllRecords(state.page, (number) => update({ done: trn("{count} image read for the export.", "{count} images read for the export.", number) }));
 

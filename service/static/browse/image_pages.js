@@ -45,13 +45,9 @@ export class ImagePages {
     return this.items.map((item) => item.image_id);
   }
 
-  item(id) {
-    return this.items[this.positions.get(id)];
-  }
+  item = (id) => this.items[this.positions.get(id)];
 
-  records(ids) {
-    return [...ids].map((id) => this.item(id)).filter(Boolean);
-  }
+  records = (ids) => [...ids].map((id) => this.item(id)).filter(Boolean);
 
   remove(ids) {
     const gone = new Set(ids);
@@ -63,9 +59,7 @@ export class ImagePages {
     for (const record of records) if (this.positions.has(record.image_id)) this.items[this.positions.get(record.image_id)] = record;
   }
 
-  stop() {
-    this.#controller.abort();
-  }
+  stop = () => this.#controller.abort();
 }
 
 export class Selection {

@@ -126,8 +126,8 @@ export function openComparison(from = shownHits(state)[0], listed = shownHits(st
       }),
       shown: ({ hit }) => callParts("openResult", "compare", hit),
       told: ({ hit }) => callParts("openResult", "metadata", hit),
-      closed: ({ id }) => {
-        keepMarks(); // in the entry of the history below the view's
+      closed: ({ id }, isSame) => {
+        if (isSame) keepMarks(); // in the entry of the history below the view's
         document.querySelector(`#columns .card[data-image="${CSS.escape(id)}"]`)?.focus();
       },
     },

@@ -6,7 +6,7 @@ import { tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
 import { openComparison, queryPicture } from "./query_viewer.js";
 import { changePart, changeSettings, isStale, shownHits, startAgain } from "./run.js";
-import { agreementOn, headlineOf, shareKeys, shareParts, testedText, verdictOf } from "./verdict.js";
+import { agreementOn, headlineOf, isCounted, shareKeys, shareParts, testedText, verdictOf } from "./verdict.js";
 
 async function copyLink({ query }) {
   const copied = await copyText(location.href);
@@ -30,8 +30,10 @@ function items(now) {
 const COLOURS = 7;
 
 /** The colours of parts: that of a value's place among those of the collection, so that it is the same in all answers; else one that is free. */
-function coloursOf(parts, filters) {
-  const places = parts.map(({ name }) => Math.max(...Object.values(filters).map((values) => values.findIndex(([value]) => value === name)), -1));
+function coloursOf(parts, key, filters) {
+  const lists = filters[key] ? [filters[key]] : Object.values(filters);
+  const wanted = parts.map(({ name }) => Math.max(...lists.map((values) => values.findIndex(([value]) => value === name)), -1));
+  const places = wanted.map((place, index) => (wanted.indexOf(place) === index ? place : -1));
   const free = [...Array(COLOURS).keys()].filter((colour) => !places.includes(colour));
   return parts.map(({ rest }, index) => (rest ? "rest" : places[index] >= 0 && places[index] < COLOURS ? places[index] : (free.pop() ?? 0)));
 }
@@ -42,7 +44,7 @@ function shareBar({ answer, shareKey: key, expert, facts }) {
   const chosen = keys.includes(key) ? key : keys[0];
   const parts = shareParts(answer.results, chosen);
   const words = ({ name, count }) => `${name} ${count}`;
-  const colours = coloursOf(parts, facts.filters);
+  const colours = coloursOf(parts, chosen, facts.filters);
   return html`<div class="share-bar" aria-hidden="true">${parts.map((part, index) => html`<span class=${`share share-${colours[index]}`} .style=${`flex-grow: ${part.count}`} title=${words(part)}></span>`)}</div>
     <p class="share-words" id="shares">${tr("Of {count} results:", { count: answer.results.length })} ${parts.map((part, index) => html`<span class="share-word"><i class=${`swatch share-${colours[index]}`}></i>${words(part)}</span>`)}
       ${expert && keys.length > 1 ? html`<select id="share-key" aria-label=${tr("Shares of")} @change=${({ target }) => update({ shareKey: target.value })}>${keys.map((each) => html`<option value=${each} ?selected=${each === chosen}>${each || tr("finding")}</option>`)}</select>` : nothing}</p>`;
@@ -53,15 +55,15 @@ function verdict(now) {
   if (!answer?.results.length) return nothing;
   const found = verdictOf(answer.query);
   const outlier = found?.level === "outlier";
-  const agreement = shownQuery.region ? undefined : agreementOn(answer); // counted with whole images
+  const agreement = agreementOn(answer);
   const refined = Boolean(fields?.feedback?.length);
   const said = outlier ? null : headlineOf({ results: answer.results, where: settings.where, refined, patient: answer.query.patient, low: agreement?.low ?? 1 });
   const isPoor = found?.level === "poor";
-  const tested = refined || !said?.caution ? "" : testedText(agreement) || tr("Not tested on this collection.");
+  const tested = refined || !said?.caution ? "" : (isCounted(answer, shownQuery.region) && testedText(agreement)) || tr("Not tested for a search like this.");
   const isLeftOut = shownQuery.file && answer.query.image_id && !answer.results.some((hit) => hit.image_id === answer.query.image_id);
   return html`<section class=${`verdict ${found?.level ?? ""}`} aria-label=${tr("What the results say together")}>
     ${said || found ? html`<h2 id="verdict">${said && !isPoor ? said.text : found.title}</h2>` : nothing}
-    ${found?.text || isPoor ? html`<p>${found.text ?? said?.text}</p>` : nothing}
+    ${found?.text || (isPoor && said) ? html`<p>${found.text ?? said.text}</p>` : nothing}
     ${isLeftOut ? html`<p id="left-out">${tr("This picture is in the collection, and left out of its results.")}</p>` : nothing}
     ${outlier ? nothing : shareBar(now)}
     ${said?.caution ? html`<p id="agreement">${tested ? html`<span class="tested">${tested}</span> ` : nothing}<span>${said.caution}</span></p>` : nothing}

@@ -77,18 +77,29 @@ export function headlineOf({ results, where = [], refined = false, patient = nul
   const [near, all] = [nearest, results].map((list) => shareParts(list, key).filter(({ rest }) => !rest));
   if (near.reduce((sum, { count }) => sum + count, 0) < 2 || MODALITY.test(near[0].name)) return null;
   const [{ name: value, count: agreeing }] = near;
-  const shares = all.slice(0, 3).map(({ name, count }) => `${count} ${name}`).join(", ");
-  if (agreeing < CLEAR * nearest.length || value !== all[0].name || low <= 0.5) return { text: tr("No clear answer: {shares} of {results}", { shares, results: results.length }) };
+  const isClear = agreeing >= CLEAR * nearest.length && value === all[0].name;
+  const unclear = tr("No clear answer: {shares} of {results}", { shares: sharesOf(results, key), results: results.length });
+  if (!isClear || low <= 0.5) return { text: unclear, caution: isClear ? tr("Such agreement was often wrong here.") : "" };
   return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing, answers: nearest.length, value }), caution: tr("Not a probability for this patient.") };
 }
 
-/** The agreement of an answer on its most frequent finding, else on its usual label; undefined without one, where copies agree with each other, and for a query unlike those that were counted. */
-export function agreementOn({ results, agreement, query }) {
+/** The most frequent values of results with their counts, in words; "" where there are none. */
+export function sharesOf(results, key = shareKeys(results)[0]) {
+  const parts = key === undefined || PLAIN_KEYS.includes(key) ? [] : shareParts(results, key).filter(({ rest }) => !rest);
+  return parts.slice(0, 3).map(({ name, count }) => `${count} ${name}`).join(", ");
+}
+
+/** The agreement of an answer on its most frequent finding, else on its usual label; undefined without one. */
+export function agreementOn({ results, agreement }) {
   const [key] = shareKeys(results);
+  const [first] = key === undefined ? [] : shareParts(results, key);
+  return first && agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
+}
+
+/** Whether a search is like those that agreements were counted with: whole images like others here, whose nearest are of other patients, and no copies of each other. */
+export function isCounted({ results, query }, region) {
   const nearest = results.slice(0, NEAREST);
-  if (key === undefined || independent(nearest, query?.patient).length < nearest.length || (query?.likeness ?? 1) < UNUSUAL) return undefined;
-  const [first] = shareParts(results, key);
-  return agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
+  return !region && (query?.likeness ?? 1) >= UNUSUAL && independent(nearest, query?.patient).length === nearest.length;
 }
 
 /** How often an agreement {right, low, high, images} like that of the first results was right; "" where little is known. right: by Laplace's rule. */

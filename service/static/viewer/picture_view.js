@@ -73,9 +73,7 @@ export class PictureView extends HTMLElement {
     this.redraw();
   }
 
-  say(text) {
-    if (this.note) this.note.textContent = text;
-  }
+  say = (text) => this.note && (this.note.textContent = text);
 
   /** Show nothing, before the picture of another source. */
   empty(window = null) {

@@ -35,11 +35,12 @@ class ReadingView {
   count = Number(remembered(STORAGE_KEY)) === 3 ? 3 : 1;
   #waiting = false;
   #next = null; // what is done once it has closed
+  #isLeaving = false;
 
   open({ query, results, index, actions = {} }) {
     if (!history.state?.reading) history.pushState({ ...history.state, reading: true }, ""); // a step back leaves the view alone
     Object.assign(this, { query, results, actions, position: index, reported: null, metadata: null, flipped: false, address: location.href });
-    this.#next = null;
+    [this.#next, this.#isLeaving] = [null, false];
     render(this.template(), this.place);
     this.dialog.showModal();
     this.show();
@@ -212,13 +213,15 @@ class ReadingView {
   /** Close the view by a step back, which takes its entry of the history away. */
   leave(event) {
     event?.preventDefault();
-    if (history.state?.reading) history.back();
+    if (this.#isLeaving) return;
+    this.#isLeaving = Boolean(history.state?.reading);
+    if (this.#isLeaving) history.back();
     else this.dialog.close();
   }
 
   closed() {
     render(nothing, this.place);
-    this.actions.closed?.(this.results[this.position]);
+    this.actions.closed?.(this.results[this.position], location.href === this.address);
     this.#next?.();
   }
 }
@@ -228,13 +231,17 @@ export const resultOf = (hit, collection) => ({ id: hit.image_id, collection, so
 
 let view = null;
 
+/** Let an entry of the history whose view is gone, as after a reload, be one of the page. */
+const forget = () => globalThis.history?.state?.reading && history.replaceState({ ...history.state, reading: false }, "");
+
 function stepBack(event) {
-  if (!view?.dialog?.open) return;
+  if (!view?.dialog?.open) return forget();
   view.dialog.close();
   if (location.href === view.address) event.stopImmediatePropagation(); // the page shows it already
 }
 
 globalThis.addEventListener?.("popstate", stepBack, { capture: true });
+forget();
 
 /**
  * Open the reading view. query: {source, caption, region}, source as of <cbir-viewer>, null for words; region: in parts of its picture.

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cbir.errors import AccessDenied
 from cbir.system import ownership
-from cbir.system.files import private_folder, rename_durably, write_bytes
-from cbir.system.ownership import create_file, make_folder, open_or_create
+from cbir.system.files import private_folder, write_bytes
+from cbir.system.ownership import create_file, give_folder, make_folder, open_file, open_or_create
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other owners")
 USER, GROUP = 4711, 4712
@@ -69,7 +70,8 @@ def test_new_folders_are_given_with_what_is_in_them(folder: Path) -> None:
     (partial / "link").symlink_to(folder.parent / "roots")
     os.link(folder.parent / "roots", partial / "hard")
     os.link(partial / "inner" / "file", partial / "again")
-    rename_durably(partial, folder / "copy")
+    give_folder(partial)
+    partial.rename(folder / "copy")
     names = {path.name: path.lstat().st_uid for path in (folder / "copy").rglob("*")}
     assert names == {"inner": USER, "file": USER, "again": USER, "link": 0, "hard": 0}
     assert (folder / "copy").stat().st_uid == USER
@@ -108,6 +110,25 @@ def test_links_that_the_owner_has_planted_are_not_followed(
     assert secret.stat().st_uid == owner
     assert not (tmp_path / "missing").exists()
     assert {path.name for path in given} == {"file.partial"}
+
+
+@ONLY_ROOT
+def test_links_to_folders_are_followed_only_to_those_of_who_made_them(folder: Path, tmp_path: Path) -> None:
+    roots, own = tmp_path / "roots", tmp_path / "own"
+    for name, target in (("planted", roots), ("linked", own)):
+        (target / "inner").mkdir(parents=True)
+        (folder / name).symlink_to(target)
+        os.lchown(folder / name, USER, GROUP)
+    for path in (own, own / "inner"):
+        os.chown(path, USER, GROUP)
+    for path in (folder / "planted" / "file", folder / "planted" / "inner" / "file"):
+        with pytest.raises(AccessDenied, match="planted is a link of another user"):
+            write_bytes(path, b"content")
+        with pytest.raises(AccessDenied, match="planted is a link of another user"):
+            open_file(path, os.O_RDONLY)
+    assert [path.name for path in roots.rglob("*")] == ["inner"]
+    write_bytes(folder / "linked" / "inner" / "file", b"content")
+    assert (own / "inner" / "file").stat().st_uid == USER
 
 
 def test_a_folder_that_is_exchanged_meanwhile_gives_nothing_away(

@@ -153,7 +153,7 @@ def test_a_case_says_what_its_search_said(page: sync_api.Page, served: Served) -
         ]
         query = alike[0]["image_id"]
         for changes, said in (
-            ({}, "nearest"),
+            ({}, "Of "),
             ({"rounds": [[{"image_id": query, "relevance": 1}]]}, "Refined by your marks"),
             ({"search": {"image_id": query, "where": ["severity>=0"]}}, None),
             ({"outlier": True}, "Nothing here looks like this"),

@@ -26,9 +26,7 @@ export class ItemQueue {
   }
 
   /** Do not ask for the current item again. */
-  markAnswered() {
-    this.answered.add(keyOf(this.current));
-  }
+  markAnswered = () => this.answered.add(keyOf(this.current));
 
   /** Show an item again whose answer was undone; the current one follows it. */
   takeBack(item) {

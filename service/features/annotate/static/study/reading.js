@@ -45,9 +45,7 @@ export class Stopwatch {
     this.#since = null;
   }
 
-  go() {
-    this.#since ??= this.#now();
-  }
+  go = () => (this.#since ??= this.#now());
 
   get seconds() {
     return (this.#spent + (this.#since === null ? 0 : this.#now() - this.#since)) / 1000;

@@ -212,24 +212,14 @@ export class MapView {
     this.#drawn = camera;
   }
 
-  pan(dx, dy) {
-    this.camera = moved(this.camera, dx, dy);
-  }
+  pan = (dx, dy) => (this.camera = moved(this.camera, dx, dy));
 
-  zoom(factor, px, py) {
-    this.camera = zoomed(this.camera, this.size, factor, px, py);
-  }
+  zoom = (factor, px, py) => (this.camera = zoomed(this.camera, this.size, factor, px, py));
 
-  showAll() {
-    this.camera = null;
-  }
+  showAll = () => (this.camera = null);
 
-  placeOf(px, py) {
-    return toPlace(this.camera, this.size, px, py);
-  }
+  placeOf = (px, py) => toPlace(this.camera, this.size, px, py);
 
   /** A distance in pixels as one between places. */
-  reach(pixels) {
-    return pixels / this.camera.scale;
-  }
+  reach = (pixels) => pixels / this.camera.scale;
 }
