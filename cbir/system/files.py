@@ -20,7 +20,7 @@ from cbir.errors import CbirError, InvalidInput
 from cbir.system.ownership import BINARY as BINARY
 from cbir.system.ownership import OWNER_FILE as OWNER_FILE
 from cbir.system.ownership import OWNER_FOLDER as OWNER_FOLDER
-from cbir.system.ownership import create_file, make_folder, open_file
+from cbir.system.ownership import create_file, make_folder, open_existing
 
 SUFFIX = ".partial"
 
@@ -148,7 +148,7 @@ def private_folder(folder: Path) -> None:
 def copy_file(source: Path, target: Path, permissions: int = OWNER_FILE, *, durable: bool = True) -> None:
     """Copy the content of `source` to `target`; for `permissions` and `durable` see `atomic_binary`."""
     with (
-        os.fdopen(open_file(source, os.O_RDONLY), "rb") as content,
+        os.fdopen(open_existing(source, os.O_RDONLY), "rb") as content,
         atomic_binary(target, permissions=permissions, durable=durable) as file,
     ):
         shutil.copyfileobj(content, file)

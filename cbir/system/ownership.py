@@ -61,14 +61,14 @@ def open_or_create(path: Path, flags: int, mode: int = OWNER_FILE) -> int:
     Root follows no link in a folder of another user.
     """
     try:
-        return open_file(path, flags)
+        return open_existing(path, flags)
     except FileNotFoundError:
         with suppress(FileExistsError):  # another process was faster
             return create_file(path, flags, mode)
-        return open_file(path, flags)
+        return open_existing(path, flags)
 
 
-def open_file(path: Path, flags: int) -> int:
+def open_existing(path: Path, flags: int) -> int:
     """Open a file that exists; root follows no link in a folder of another user."""
     with _folder_of_other(path.parent) as folder:
         if folder is None:

@@ -169,6 +169,29 @@ def test_a_step_back_closes_the_comparison_alone(searched: sync_api.Page) -> Non
     until(searched, f"location.href === {address!r}")
 
 
+def test_a_comparison_that_is_closed_twice_or_reloaded_takes_one_step(searched: sync_api.Page) -> None:
+    address = searched.url
+    searched.locator("#columns .card").first.click()
+    until_viewers(searched, "viewer.picture")
+    searched.evaluate("[0, 1].map(() => document.querySelector('.reading-leave').click())")
+    searched.locator(".reading").wait_for(state="detached")
+    searched.wait_for_timeout(200)  # until a second step would have been taken
+    assert searched.url == address
+    searched.locator("#columns .card").first.click()
+    until_viewers(searched, "viewer.picture")
+    searched.reload()
+    settle(searched)
+    assert searched.locator(".reading").count() == 0
+    searched.locator("#group").click()
+    searched.get_by_role("button", name="One per study").click()
+    settle(searched)
+    grouped = searched.url
+    searched.locator("#columns .card").first.click()
+    searched.keyboard.press("Escape")
+    searched.locator(".reading").wait_for(state="detached")
+    assert searched.url == grouped != address
+
+
 def test_a_finger_goes_through_slices(browser: sync_api.Browser, served: Served) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page.goto(served.address)

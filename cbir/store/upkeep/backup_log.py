@@ -22,7 +22,7 @@ from cbir.store.collection import Collection
 from cbir.store.records import originals
 from cbir.store.safety import change_log
 from cbir.system.files import OWNER_FILE, SUFFIX, atomic_binary, sync_folder
-from cbir.system.ownership import make_folder, open_file
+from cbir.system.ownership import make_folder, open_existing
 
 LOG_FILE = "changes.sqlite"
 TABLE = (
@@ -177,7 +177,7 @@ def _copy_originals(source: Path, target: Path) -> list[str]:
         if path.suffix != SUFFIX and not (target / path.name).exists():
             with (
                 suppress(FileNotFoundError),  # deleted meanwhile
-                os.fdopen(open_file(path, os.O_RDONLY), "rb") as content,
+                os.fdopen(open_existing(path, os.O_RDONLY), "rb") as content,
                 atomic_binary(target / path.name, permissions=OWNER_FILE) as file,
             ):
                 shutil.copyfileobj(content, file)

@@ -9,7 +9,7 @@ import pytest
 from cbir.errors import AccessDenied
 from cbir.system import ownership
 from cbir.system.files import private_folder, write_bytes
-from cbir.system.ownership import create_file, give_folder, make_folder, open_file, open_or_create
+from cbir.system.ownership import create_file, give_folder, make_folder, open_existing, open_or_create
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other owners")
 USER, GROUP = 4711, 4712
@@ -125,7 +125,7 @@ def test_links_to_folders_are_followed_only_to_those_of_who_made_them(folder: Pa
         with pytest.raises(AccessDenied, match="planted is a link of another user"):
             write_bytes(path, b"content")
         with pytest.raises(AccessDenied, match="planted is a link of another user"):
-            open_file(path, os.O_RDONLY)
+            open_existing(path, os.O_RDONLY)
     assert [path.name for path in roots.rglob("*")] == ["inner"]
     write_bytes(folder / "linked" / "inner" / "file", b"content")
     assert (own / "inner" / "file").stat().st_uid == USER
