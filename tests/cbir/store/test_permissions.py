@@ -76,7 +76,7 @@ def test_what_root_makes_belongs_to_the_owner_of_the_folder(tmp_path: Path, entr
     restore_backup(home / "backups" / "one", home / "restored")
     owners = {path.relative_to(home): (path.stat().st_uid, path.stat().st_gid) for path in home.rglob("*")}
     roots = {path for path, owner in owners.items() if owner != (4711, 4712)}
-    whole = (Path("backup"), Path("backups/one"), Path("restored"))  # whose content may come from links of that user
+    whole = (Path("backup"), Path("backups/one"), Path("restored"))  # may come from links of that user
     assert {path for path in roots if not any(path.is_relative_to(each) for each in whole)} == set()
     assert set(whole) <= roots
 
