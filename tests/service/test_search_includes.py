@@ -280,6 +280,22 @@ def test_own_study_is_left_out(client: FlaskClient, in_studies: Any, studies: Pa
     assert len(ranked(upload(client, NEW, k=60))) == len(in_studies)
 
 
+def test_the_patient_of_an_image_of_the_collection_is_known_not_that_of_an_upload(
+    client: FlaskClient, in_studies: Any, studies: Path
+) -> None:
+    """An upload may claim any patient: with the key, identifiers could be tried."""
+    of_image = client.post("/v1/search", json={"image_id": in_studies["1.2.1.0", 0], "k": 60}).json
+    patients = [hit["patient"] for hit in of_image["results"]]
+    assert patients.count(of_image["query"]["patient"]) == 2 * SLICES - 1
+    assert upload(client, NEW).json["query"]["patient"] is None
+    (studies / "patient.key").rename(studies / "kept.key")
+    try:
+        with cbir.open(studies) as db:
+            assert db.search(NEW).query.patient is None
+    finally:
+        (studies / "kept.key").rename(studies / "patient.key")
+
+
 def test_without_a_study_the_patient_is_left_out(indexed: Path, ids: list[str], pictures: list[Path]) -> None:
     client = create_app(indexed, settings.load()).test_client()
     body = {"image_id": ids[5], "k": 60, "exclude_own_study": True}
