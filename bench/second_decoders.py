@@ -79,17 +79,17 @@ def compare_file(path: Path) -> Comparison | None:
 
 def compare_dicom(data: bytes, image: Image) -> Comparison:
     """Compare the first frame of a DICOM file with DCMTK's, or another decoder's."""
-    syntax = pydicom.dcmread(BytesIO(data), stop_before_pixels=True, force=True).file_meta.get(
-        "TransferSyntaxUID"
-    )
+    header = pydicom.dcmread(BytesIO(data), stop_before_pixels=True, force=True)
+    syntax = header.file_meta.get("TransferSyntaxUID")
     allowed = 2 if syntax in LOSSY else 1
     if syntax in JPEG_2000:
         return _with_values(data, allowed)
     window = None
     if image.windowing is not None:
-        least, greatest = image.windowing.least, image.windowing.greatest
+        scaling = float(header.get("DoseGridScaling") or 1)  # which DCMTK leaves out
+        least, greatest = image.windowing.least / scaling, image.windowing.greatest / scaling
         window = round((least + greatest + 1) / 2, 3), round(max(greatest - least + 1, 2), 3)
-        image = next(decode(data, window=window))
+        image = next(decode(data, window=(window[0] * scaling, window[1] * scaling)))
     others = rendered_by_dcmtk(data, syntax, window)
     if isinstance(others, str):
         return Comparison("DCMTK", reason=others)
