@@ -122,7 +122,7 @@ def logged_public_text(error: CbirError) -> str:
 
 def _handle_denied(error: PermissionError) -> Response:
     if not error.filename:
-        return _handle(AccessDenied(f"the system denies the service something ({error.strerror or error})"))
+        return _handle(AccessDenied(f"the service lacks a right ({error.strerror or error})"))
     return _handle(access_denied(error, Path(), writing=True))
 
 

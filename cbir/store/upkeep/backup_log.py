@@ -1,7 +1,5 @@
 """Log of changes beside a backup: one SQLite file, to which `append_log` adds what a collection logged."""
 
-import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -21,8 +19,8 @@ from cbir.store.base.statements import NULL, row_checksum
 from cbir.store.collection import Collection
 from cbir.store.records import originals
 from cbir.store.safety import change_log
-from cbir.system.files import OWNER_FILE, SUFFIX, atomic_binary, sync_folder
-from cbir.system.ownership import make_folder, open_existing
+from cbir.system.files import SUFFIX, copy_file, sync_folder
+from cbir.system.ownership import make_folder
 
 LOG_FILE = "changes.sqlite"
 TABLE = (
@@ -175,12 +173,8 @@ def _copy_originals(source: Path, target: Path) -> list[str]:
     make_folder(target, exist_ok=True)
     for path in source.iterdir():
         if path.suffix != SUFFIX and not (target / path.name).exists():
-            with (
-                suppress(FileNotFoundError),  # deleted meanwhile
-                os.fdopen(open_existing(path, os.O_RDONLY), "rb") as content,
-                atomic_binary(target / path.name, permissions=OWNER_FILE) as file,
-            ):
-                shutil.copyfileobj(content, file)
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                copy_file(path, target / path.name)
                 copied.append(path.name)
     sync_folder(target)
     return copied
