@@ -51,8 +51,16 @@ def _pipe(stream: IO[str] | None) -> IO[str]:
     return stream
 
 
+@pytest.fixture(scope="session", autouse=True)
+def workers_not_niced() -> Iterator[None]:
+    """Give Ray's workers their share of time beside other tests, which may leave none to processes of nice 15."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_worker_niceness", "0")
+        yield
+
+
 @pytest.fixture(scope="session")
-def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
+def two_nodes(tmp_path_factory: pytest.TempPathFactory, workers_not_niced: None) -> Iterator[TwoNodes]:
     """Yield a cluster of two nodes with a CPU each.
 
     Their processes die when they touch a file KILLER, wait when they touch ENDLESS, are slow with those whose names
