@@ -67,7 +67,7 @@ class Ranked:
         Index that found the nearest images; empty for none.
     likeness : float or None
         How like the searched images the query is, see `NearestDistances.likeness`.
-    agreement : mapping of str to Evidence
+    evidence : mapping of str to Evidence
         By label key, how often such answers agree rightly.
     matches : mapping of int to Box
         By number, the place that is most like the region of a search for one.
@@ -84,7 +84,7 @@ class Ranked:
     reason: str = ""
     index: str = ""
     likeness: float | None = None
-    agreement: EvidenceByKey = field(default_factory=dict)
+    evidence: EvidenceByKey = field(default_factory=dict)
     matches: Mapping[int, Box] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -255,7 +255,7 @@ def load_hits(
 
 
 def label_agreements(
-    hits: Sequence[Hit], measured: EvidenceByKey | None = None, names: CardLabels = CardLabels()
+    hits: Sequence[Hit], evidence: EvidenceByKey | None = None, names: CardLabels = CardLabels()
 ) -> list[LabelAgreement]:
     """Return the most frequent value of each label of the first answers, the most agreed first.
 
@@ -263,7 +263,7 @@ def label_agreements(
     ----------
     hits : sequence of Hit
         Answers, best first.
-    measured : mapping of str to Evidence, optional
+    evidence : mapping of str to Evidence, optional
         By label key, how often answers of this kind agree rightly.
     names : CardLabels
         Keys of the labels for modality and body part.
@@ -277,10 +277,10 @@ def label_agreements(
     for key, counts in values.items():
         value, agreeing = counts.most_common(1)[0]
         agreement = LabelAgreement(key=key, value=value, agreeing=agreeing, answers=len(first))
-        evidence = (measured or {}).get(key)
-        if evidence and len(first) == ANSWERS:
+        counted = (evidence or {}).get(key)
+        if counted and len(first) == ANSWERS:
             alike = [hit for hit in first if hit.labels.get(key) == value]
-            _add_share(agreement, evidence, _group_of(alike, names))
+            _add_share(agreement, counted, _group_of(alike, names))
         agreements.append(agreement)
     return sorted(agreements, key=lambda each: -each.agreeing)
 

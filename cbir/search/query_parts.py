@@ -214,13 +214,13 @@ UNSEEN_REASON = "the method of the whole collection"
 class ChosenMethod:
     """A re-ranker, why `auto` stands for it, and how often labels of its answers agree rightly.
 
-    reason: empty if the request names another method. agreement: by label key; empty where it was not measured for
+    reason: empty if the request names another method. evidence: by label key; empty where it was not measured for
     such requests, and for callers who may not see all images that it was measured on.
     """
 
     reranker: rerank.Reranker
     reason: str = ""
-    agreement: EvidenceByKey = field(default_factory=dict)
+    evidence: EvidenceByKey = field(default_factory=dict)
 
 
 def choose_reranker(collection: Collection, default: str, request: Request, auto: str | None) -> ChosenMethod:

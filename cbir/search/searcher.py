@@ -201,7 +201,7 @@ class Searcher:
         return Answer(
             query=query.model_copy(update={"likeness": ranked.likeness, "outlier": outlier}),
             rerank=RerankFacts.of_ranked(ranked),
-            agreement=label_agreements(hits, {} if outlier else ranked.agreement, self.settings.card_labels),
+            agreement=label_agreements(hits, {} if outlier else ranked.evidence, self.settings.card_labels),
             results=hits,
             grouping=grouping,
             timings_ms=watch.done(),
@@ -280,7 +280,7 @@ class Searcher:
             ranking, gallery = candidates.ranking, candidates.view.gallery
             ranked = rerank_top(choice.reranker, query, ranking, gallery, request.k, candidates.hits)
             watch.lap("rerank")
-            ranked = replace(ranked, reason=choice.reason, agreement=choice.agreement)
+            ranked = replace(ranked, reason=choice.reason, evidence=choice.evidence)
             return self._with_facts(ranked, choice.reranker, vectors, candidates, [raw], request.k)
 
         return self._search(search)

@@ -54,8 +54,8 @@ from cbir.store.upkeep.lost_rows import (
     restore_missing,
     restore_vectors,
 )
-from cbir.store.views.agreement import differing_numbers, open_intact_snapshot
 from cbir.store.views.collection_view import vector_pages
+from cbir.store.views.snapshot_check import differing_numbers, open_intact_snapshot
 
 
 @dataclass

@@ -33,8 +33,8 @@ from cbir.store.snapshot import derived_files, stored_snapshot
 from cbir.store.snapshot.snapshot import Snapshot, SnapshotInfo, file_checksum, open_snapshot
 from cbir.store.snapshot.stored_snapshot import deleted_numbers
 from cbir.store.upkeep.backup_log import LOG_FILE, log_problems
-from cbir.store.views.agreement import describe_disagreement, differing_numbers, open_intact_snapshot
 from cbir.store.views.collection_view import vector_pages
+from cbir.store.views.snapshot_check import describe_disagreement, differing_numbers, open_intact_snapshot
 from cbir.system.files import SUFFIX
 
 COMPACT = "`cbir collection compact` writes it again"

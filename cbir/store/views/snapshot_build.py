@@ -40,8 +40,8 @@ from cbir.store.snapshot.stored_snapshot import (
     store_snapshot_info,
     store_statistics,
 )
-from cbir.store.views.agreement import require_agreement
 from cbir.store.views.collection_view import load_vectors, vector_pages
+from cbir.store.views.snapshot_check import require_agreement
 from cbir.system.files import sync_folder
 from cbir.system.ownership import make_folder
 

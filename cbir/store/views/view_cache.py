@@ -30,8 +30,8 @@ from cbir.store.snapshot.stored_snapshot import (
     snapshot_stamp,
     snapshot_statistics,
 )
-from cbir.store.views.agreement import require_sample_agreement
 from cbir.store.views.collection_view import View, build_view, vector_pages
+from cbir.store.views.snapshot_check import require_sample_agreement
 from cbir.system.threads import run_to_end
 
 ATTEMPTS = 3  # to open a snapshot, which a writer may just have replaced
