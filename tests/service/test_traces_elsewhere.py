@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cbir.store import Collection
-from cbir.store.erasure import load_erasers
+from cbir.store.erasure import erase_everywhere, load_erasers
 from cbir.system.features import Feature, features
 from service.state.database import open_state
 from tests import benches
@@ -115,4 +115,17 @@ def test_images_that_are_there_are_no_traces(writable: Path, patient: str, tmp_p
         open_state(active).check()
         contents.store_segmentation(active, other, "final", ".nrrd", b"of another patient")
         writer.erase_patient([patient])
+    assert verify(writable, patient, tmp_path / "state") == (0, "no problems\n")
+
+
+def test_what_is_stored_about_images_deleted_earlier_is_erased(
+    writable: Path, patient: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Collection(writable) as opened, opened.writer() as writer:
+        images = writer.images_of(patient)
+        monkeypatch.setattr(contents, "IMAGES", [*images, *(f"{number:032x}" for number in range(6))])
+        contents.make_state(tmp_path / "state")
+        writer.delete(images[:1])
+        erase_everywhere(writer, contents.state_settings(tmp_path / "state"), [patient])
+        assert writer.images_of(patient) == []
     assert verify(writable, patient, tmp_path / "state") == (0, "no problems\n")

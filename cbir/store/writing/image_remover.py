@@ -200,10 +200,15 @@ class ImageRemover(LabelWriter):
         last_good.drop_last_good(self.folder)
 
     def images_of(self, patient_key: str) -> list[str]:
-        """Return the ids of a patient's images, in the order in which they were added."""
+        """Return the ids of a patient's images in the order in which they were added, then those of deleted ones."""
         query = select(images.c.image_id).where(images.c.patient_key == patient_key).order_by(images.c.number)
+        of_patient = forgotten.c.patient_key == patient_key
+        present = changed_images.c.image_id.in_(select(images.c.image_id))
+        begins_alike = changed_images.c.image_id.startswith(forgotten.c.content_hash)
+        copies = select(changed_images.c.image_id).join(forgotten, begins_alike).where(of_patient, ~present)
         with self._engine.connect() as connection:
-            return list(connection.scalars(query))
+            deleted = {*connection.scalars(select(forgotten.c.content_hash).where(of_patient))}
+            return [*connection.scalars(query), *sorted(deleted.union(connection.scalars(copies)))]
 
     def erase_patient(self, keys: Sequence[str]) -> int:
         """Remove every trace of the patients with these `keys` from all files; return the number of images erased.
