@@ -36,7 +36,7 @@ from service.routes.openapi_schemas import (
 )
 
 blueprint = Blueprint("docs", __name__)
-METHODS = ("GET", "POST", "PATCH", "DELETE")
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 OWN_TAGS = ("dicomweb", "annotate")  # first segments of paths that are tags
 SEPARATE_DOCUMENT = (
     "cbir-separate-document"  # key in app.extensions: beginning of addresses that it describes

@@ -78,7 +78,9 @@ def test_no_operation_shows_anything_outside_of_the_filter(ward: Ward) -> None:
     for image in (next(r for r in ward.hidden if r.instance), next(r for r in ward.hidden if not r.instance)):
         seen = next(r for r in ward.visible if r.instance)
         requests = walk(ward, image, seen, client)
-        assert requests.keys() == operations.keys(), "the walk lacks an operation, or has one that is gone"
+        assert requests.keys() == operations.keys(), (
+            "walk_requests.py lacks an operation, or has one that is gone or not in /openapi.json"
+        )
         for name, calls in requests.items():
             for address, options in calls:
                 answer = client.open(address, method=operations[name][0], **options)

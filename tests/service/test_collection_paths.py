@@ -152,7 +152,7 @@ def test_a_token_of_one_collection_reaches_no_other(two: Flask, tmp_path: Path) 
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/v1/collections/<"):
             path = re.sub(r"<[^>]*>", "x", rule.rule.replace("<collection>", folders[0].name))
-            for method in (rule.methods or set()) & {"GET", "POST", "PATCH", "DELETE"}:
+            for method in (rule.methods or set()) & {"GET", "POST", "PUT", "PATCH", "DELETE"}:
                 answer = client.open(
                     path, method=method, headers=headers, json={} if method != "GET" else None
                 )

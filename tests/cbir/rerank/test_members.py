@@ -263,4 +263,5 @@ def test_parameters_are_named_apart_from_the_arguments_of_cbir_rerank(name):
 
 
 def test_the_docstring_of_cbir_rerank_names_every_method():
-    assert [name for name in rerank.names() if f'"{name}"' not in str(rerank_vectors.__doc__)] == []
+    missing = [name for name in rerank.names() if f'"{name}"' not in str(rerank_vectors.__doc__)]
+    assert missing == [], "cbir/rerank/ranked.py: the docstring of rerank_vectors lacks them"
