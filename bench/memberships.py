@@ -23,8 +23,7 @@ from cbir.evaluation.agreement_count import LabelledRows, draw_queries, read_lab
 from cbir.evaluation.relevance import encode_values
 from cbir.evaluation.significance import bootstrap_intervals
 from cbir.gallery.gallery import Gallery
-from cbir.rerank.diffusion_eprf import FuzzyEprf
-from cbir.rerank.eprf import Eprf, PlainEnsemble
+from cbir.rerank.eprf import Eprf, FuzzyEprf, PlainEnsemble
 from cbir.rerank.reranker import Reranker
 from cbir.rerank.simple_rerankers import NoReranking
 from cbir.rerank.svm_ensemble import TrainingSets

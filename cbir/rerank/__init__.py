@@ -11,8 +11,8 @@ from typing import Any
 from cbir.errors import InvalidInput
 from cbir.rerank.answer_evidence import AgreementBlock, AgreementBlocks, Evidence, EvidenceByKey
 from cbir.rerank.diffusion import Diffusion
-from cbir.rerank.diffusion_eprf import DiffusionEprf, FuzzyEprf
-from cbir.rerank.eprf import Eprf, NegativeFeedback, NoSimilarityUpdate, PlainEnsemble
+from cbir.rerank.diffusion_eprf import DiffusionEprf
+from cbir.rerank.eprf import Eprf, FuzzyEprf, NegativeFeedback, NoSimilarityUpdate, PlainEnsemble
 from cbir.rerank.k_reciprocal import KReciprocal
 from cbir.rerank.pearson import Pearson
 from cbir.rerank.reranker import PRESET, Reranked, Reranker

@@ -11,10 +11,10 @@ from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores, is_among
 from cbir.rerank.diffusion import RelevanceFeedback
-from cbir.rerank.diffusion_eprf import FuzzyEprf
 from cbir.rerank.eprf import (
     SHARPNESS,
     Eprf,
+    FuzzyEprf,
     NegativeFeedback,
     NoSimilarityUpdate,
     PlainEnsemble,

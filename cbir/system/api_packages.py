@@ -60,7 +60,7 @@ MOVED = {  # those that the documentation of 1.0 names
     "cbir.severity.stored_network": "cbir.learn.severity.severity_rankers",
     "cbir.encoders": "cbir.descriptors.encoders",
     "cbir.python_api": "cbir.api",
-    "cbir.rerank.fuzzy_eprf": "cbir.rerank.diffusion_eprf",
+    "cbir.rerank.fuzzy_eprf": "cbir.rerank.eprf",
     "cbir.rerank.nprf": "cbir.rerank.eprf",
     "cbir.rerank.pc": "cbir.rerank.simple_rerankers",
     "cbir.training": "cbir.learn.training",

@@ -33,7 +33,7 @@ def test_moved_modules_exist() -> None:
         pytest.param(
             "import cbir.losses.ranknet", "import cbir.learn.losses.score_losses", marks=pytest.mark.deep
         ),
-        ("from cbir.rerank.fuzzy_eprf import FuzzyEprf", "import cbir.rerank.diffusion_eprf"),
+        ("from cbir.rerank.fuzzy_eprf import FuzzyEprf", "import cbir.rerank.eprf"),
         ("import cbir.encoders", "import cbir.descriptors.encoders"),
         (
             "from cbir.python_api.collection_images import CollectionVectors",
