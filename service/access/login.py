@@ -50,7 +50,8 @@ def log_in() -> AnyResponse:
     caller = current_caller()
     if caller is None or caller.token is None:
         challenge = {"WWW-Authenticate": 'Bearer realm="cbir"'}
-        return login_form(gettext(f"{refusal}.".capitalize()), HTTPStatus.UNAUTHORIZED, challenge)
+        reason = f"{refusal}.".capitalize()
+        return login_form(gettext(reason), HTTPStatus.UNAUTHORIZED, challenge)
     answer = redirect(next_path(), HTTPStatus.SEE_OTHER)
     start_login(answer, caller.token.token_id)
     return answer

@@ -180,8 +180,8 @@ def _lines(case: VisibleCase, answer: CaseAnswer, labels: Sequence[str]) -> tupl
     figures = gettext(
         "%(rank)s · score %(score)s · distance %(distance)s",
         rank=answer.rank,
-        score=f"{answer.score:.3f}",
-        distance=f"{answer.distance:.3f}",
+        score=format(answer.score, ".3f"),
+        distance=format(answer.distance, ".3f"),
     )
     verdicts = {1: gettext("judged relevant"), -1: gettext("judged not relevant")}
     judged = verdicts.get(judgement_of(case, answer.image_id))
