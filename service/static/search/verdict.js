@@ -1,6 +1,7 @@
 // What the results say together: what they show, what most of the nearest share, and how like the collection the query is.
 
 import { titleOf } from "../card.js";
+import { sentence } from "../problems.js";
 import { tr } from "../translate.js";
 
 const USUAL_KEY = "label";
@@ -82,6 +83,12 @@ export function headlineOf({ results, where = [], refined = false, patient = nul
   if (!isClear) return { text: unclear, caution: "" };
   if (isTested(agreement) && rightOf(agreement) < CLEAR * agreement.images) return { text: unclear, caution: tr("Such agreement was wrong too often here for a clear answer.") };
   return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing, answers: nearest.length, value }), caution: tr("Not a probability for this patient.") };
+}
+
+/** What is said of the answer of a state, as one text. */
+export function wordsOf(now) {
+  const { title, text, tested, caution, likeness } = summaryOf(now);
+  return [title, text, likeness, tested?.text, caution].filter(Boolean).map(sentence).join(" ");
 }
 
 /** The most frequent values of results with their counts, in words; "" where there are none. */

@@ -8,11 +8,13 @@ import { asText } from "./rounds.js";
 import { apiAddress, pageAddress, sharing } from "./saved/own.js";
 import { collectionName, entryOf, shownHits } from "./search/run.js";
 import { judgements, writeAddress } from "./search/search_fields.js";
+import { wordsOf } from "./search/verdict.js";
 import { tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
 
 const MAX_ANSWERS = 200; // that a case keeps
 const MAX_ROUNDS = 50;
+const MAX_VERDICT = 10_000; // characters
 const drafts = new WeakMap(); // {title, note} of queries, typed and not kept yet
 
 /** Judgements of the API as text of rounds.js; those without a direction are left out. */
@@ -20,9 +22,9 @@ const judgementText = (list) => asText(new Map(list.filter(({ relevance }) => re
 
 /**
  * The content of a case. query: of the page; params: what was searched with; answer: of the API;
- * rounds, marks: as the history entry has them.
+ * rounds, marks: as the history entry has them; verdict: what was said of the results.
  */
-export function toContent({ query, params, answer, rounds, marks }) {
+export function toContent({ query, params, answer, rounds, marks, verdict }) {
   const { k, rerank, parameters, where, group_by, exclude_own_study } = params;
   const { image: image_id, text, region, file, frame, window } = query;
   const search = { k, rerank, parameters, where, group_by, exclude_own_study, image_id, text, region, ...(file && { frame: frame > 1 ? frame : null, window }) };
@@ -32,6 +34,7 @@ export function toContent({ query, params, answer, rounds, marks }) {
     marks: judgements(marks),
     method: answer.rerank.method,
     ...(answer.query?.outlier && { outlier: true }),
+    ...(verdict && { verdict: verdict.slice(0, MAX_VERDICT) }),
     answers: answer.results.slice(0, MAX_ANSWERS).map(({ rank, image_id, score, distance }) => ({ rank, image_id, score, distance })),
   };
 }
@@ -86,7 +89,8 @@ function content() {
   const { answer, fields, query, rounds, marks, settings } = state;
   const results = shownHits({ ...state, members: new Map() });
   const params = { ...fields, parameters: fields.parameters ?? {} };
-  return toContent({ query, params, answer: { query: answer.query, rerank: settings.view === "before" ? { method: "none" } : answer.rerank, results }, rounds, marks: asText(marks) });
+  const isBefore = settings.view === "before"; // results of which nothing was said
+  return toContent({ query, params, answer: { query: answer.query, rerank: isBefore ? { method: "none" } : answer.rerank, results }, rounds, marks: asText(marks), verdict: isBefore ? "" : wordsOf(state) });
 }
 
 async function save(asked) {
