@@ -153,7 +153,7 @@ def test_a_step_back_closes_the_comparison_alone(searched: sync_api.Page) -> Non
     searched.on("request", lambda request: searches.append(request.url) if request.method == "POST" else None)
     for leave in (searched.go_back, lambda: searched.keyboard.press("Escape"), searched.go_back):
         searched.locator("#columns .card").first.click()
-        searched.locator(".reading [data-mark=relevant]").first.click()
+        searched.locator('.reading [data-mark="1"]').first.click()
         leave()
         searched.locator(".reading").wait_for(state="detached")
         assert searched.url == address
