@@ -5,7 +5,7 @@ import { factsOf, titleOf } from "./static/card.js";
 import { placeBeside } from "./static/theme.js";
 import { kindOf } from "./static/search/search_fields.js";
 import { addressFields, defaultSettings, queryOf, searchFields, settingsOf } from "./static/search/search_fields.js";
-import { agreementOn, headlineOf, isCounted, shareKeys, sharesOf, shareParts, summaryOf, testedOf, verdictOf, wordsOf } from "./static/search/verdict.js";
+import { agreementOn, headlineOf, isCounted, shareKeys, sharesOf, shareParts, summaryOf, testedOf, verdictOf } from "./static/search/verdict.js";
 
 const facts = {
   collection: "knees",
@@ -186,8 +186,7 @@ test("what is said of an answer has the parts that are shown", () => {
   assert.equal(said({ likeness: 0.5 }, { region: [1, 2, 3, 4] }).tested.text, "Not tested for a search like this.");
   const poor = said({ likeness: 0.01 });
   assert.deepEqual([poor.level, poor.title.slice(0, 10), poor.text], ["poor", "Poor match", usual.title]);
-  const words = wordsOf({ answer: { results: hits, agreement, query: { likeness: 0.5 } }, settings: { where: [] }, fields: {}, shownQuery: {} });
-  assert.match(words, /^3 of the 4 nearest are labelled “a”\. Tested on this collection: .* right for 19 of 20 images .* Not a probability for this patient\.$/);
+  assert.match(usual.words, /^3 of the 4 nearest are labelled “a”\. Tested on this collection: .* right for 19 of 20 images .* Not a probability for this patient\.$/);
   const outlier = said({ likeness: 0.001, outlier: true });
   assert.deepEqual([outlier.title, outlier.caution, outlier.tested], ["Nothing here looks like this", undefined, null]);
   assert.match(said({ likeness: 0.1 }).likeness, /^Unlike most images here/);

@@ -81,14 +81,8 @@ export function headlineOf({ results, where = [], refined = false, patient = nul
   const isClear = agreeing >= CLEAR * nearest.length && value === all[0].name;
   const unclear = tr("No clear answer: {shares} of {results}", { shares: sharesOf(results, key), results: results.length });
   if (!isClear) return { text: unclear, caution: "" };
-  if (isTested(agreement) && rightOf(agreement) < CLEAR * agreement.images) return { text: unclear, caution: tr("Such agreement was wrong too often here for a clear answer.") };
+  if (rightOf(agreement) < CLEAR * agreement?.images) return { text: unclear, caution: tr("Such agreement was wrong too often here for a clear answer.") };
   return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing, answers: nearest.length, value }), caution: tr("Not a probability for this patient.") };
-}
-
-/** What is said of the answer of a state, as one text. */
-export function wordsOf(now) {
-  const { title, text, tested, caution, likeness } = summaryOf(now);
-  return [title, text, likeness, tested?.text, caution].filter(Boolean).map(sentence).join(" ");
 }
 
 /** The most frequent values of results with their counts, in words; "" where there are none. */
@@ -110,22 +104,20 @@ export function isCounted({ results, query }, region) {
   return !region && (query?.likeness ?? 1) >= UNUSUAL && independent(nearest, query?.patient).length === nearest.length;
 }
 
-/** Whether it is known how often an agreement {right, low, high, images} was right. */
-const isTested = (agreement) => typeof agreement?.low === "number" && agreement.right !== null;
-
-/** How many of the searches it was counted in were right; right: by Laplace's rule. */
-const rightOf = ({ right, images }) => Math.round(right * (images + 2) - 1);
+/** How many of the searches that an agreement {right, low, high, images} was counted in were right, NaN where that is not known; right: by Laplace's rule. */
+const rightOf = ({ right, images } = {}) => Math.round((right ?? NaN) * (images + 2) - 1);
 
 /** How often an agreement like that of the first results was right, and in short: {text, short}; null where little is known. */
 export function testedOf(agreement) {
-  if (!isTested(agreement) || agreement.agreeing <= agreement.answers / 2) return null;
+  const count = rightOf(agreement);
+  if (Number.isNaN(count) || agreement.agreeing <= agreement.answers / 2) return null;
   const { low, high, images } = agreement;
-  const values = { count: rightOf(agreement), images, low: Math.floor(low * 100), high: Math.ceil(high * 100) };
+  const values = { count, images, low: Math.floor(low * 100), high: Math.ceil(high * 100) };
   const text = tr("Tested on this collection: with agreement like this, the label was right for {count} of {images} images (95 % CI {low} to {high} %).", values);
   return { text, short: tr("Such agreement was right for {count} of {images} images.", values) };
 }
 
-/** What is said of the answer of a state: {level, title, text, likeness, caution, tested {text, short}}, each undefined or null where there is nothing to say. */
+/** What is said of the answer of a state: {level, title, text, likeness, caution, tested {text, short}}, each undefined or null where there is nothing to say, and `words`: all of it. */
 export function summaryOf({ answer, fields, settings, shownQuery }) {
   const refined = Boolean(fields?.feedback?.length);
   const found = verdictOf(answer.query);
@@ -136,5 +128,7 @@ export function summaryOf({ answer, fields, settings, shownQuery }) {
   const [title, text] = headline && level !== "poor" ? [headline, found?.text] : [found?.title, found?.text ?? headline];
   const untested = { text: tr("Not tested for a search like this."), short: null };
   const tested = caution && !refined ? ((isCounted(answer, shownQuery.region) && testedOf(agreement)) || untested) : null;
-  return { level, title, text, caution, tested, likeness: headline && level === "unusual" ? found.title : null };
+  const likeness = headline && level === "unusual" ? found.title : null;
+  const words = [title, text, likeness, tested?.text, caution].filter(Boolean).map(sentence).join(" ");
+  return { level, title, text, caution, tested, likeness, words };
 }
