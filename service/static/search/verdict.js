@@ -114,7 +114,7 @@ export function testedOf(agreement) {
   const { low, high, images } = agreement;
   const values = { count, images, low: Math.floor(low * 100), high: Math.ceil(high * 100) };
   const text = tr("Tested on this collection: with agreement like this, the label was right for {count} of {images} images (95 % CI {low} to {high} %).", values);
-  return { text, short: tr("Such agreement was right for {count} of {images} images.", values) };
+  return { text, short: tr("Tested: right for {count} of {images} images", values) };
 }
 
 /** What is said of the answer of a state: {level, title, text, likeness, caution, tested {text, short}}, each undefined or null where there is nothing to say, and `words`: all of it. */
