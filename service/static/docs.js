@@ -6,9 +6,7 @@ const csrf = document.querySelector('meta[name="csrf"]')?.content; // absent wit
 const root = document.documentElement;
 let question = null; // of the operation that is about to be sent
 
-function followTheme() {
-  root.classList.toggle("dark-mode", root.dataset.theme !== "light");
-}
+const followTheme = () => root.classList.toggle("dark-mode", root.dataset.theme !== "light");
 
 /** Leave inputs empty that may be left out: Swagger UI would fill them with their examples, and send these. */
 function emptyOptionalInputs(text) {

@@ -17,16 +17,12 @@ export function update(changes) {
   });
 }
 
-export function subscribe(draw) {
-  draws.push(draw);
-}
+export const subscribe = (draw) => draws.push(draw);
 
 const parts = [];
 
 /** Add an object with functions that the page calls. */
-export function addPart(part) {
-  parts.push(part);
-}
+export const addPart = (part) => parts.push(part);
 
 /** Call the function `name` of each part that has one; returns what they return. */
 export const callParts = (name, ...values) => parts.filter((part) => part[name]).map((part) => part[name](...values));

@@ -79,7 +79,7 @@ export function problemText({ type = "", detail }, status) {
   return given ?? tr("The service responded with status {status}.", { status: String(status) });
 }
 
-function sentence(text) {
+export function sentence(text) {
   const capitalised = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(capitalised) ? capitalised : `${capitalised}.`;
+  return /[.!?。]$/.test(capitalised) ? capitalised : `${capitalised}.`;
 }

@@ -64,6 +64,9 @@ def test_one_result_a_patient_and_more_of_it(page: sync_api.Page, pictures: list
     assert opened[0] == first[0]
     assert opened[-1] == first[-1]
     assert len(set(opened)) == len(opened) > len(first)
+    page.get_by_text("Fewer").click()
+    until(page, "!document.body.textContent.includes('Fewer')")
+    assert ids(page) == first
 
 
 def test_before_and_after(page: sync_api.Page, served: Served, pictures: list[Path]) -> None:
@@ -133,8 +136,12 @@ def test_a_file_that_is_no_image_keeps_the_results(
     choose(page, pictures[-1])
     shown = ids(page)
     (tmp_path / "letter.png").write_text("Dear colleague")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
     page.set_input_files("#file", tmp_path / "letter.png")
     page.get_by_role("alert").wait_for()
+    page.wait_for_load_state("networkidle")
+    assert [url.rsplit("/", 1)[1] for url in sent] == ["search"]  # the refusal tells enough
     assert "not a PNG, JPEG, TIFF, BMP, DICOM or NIfTI file" in page.inner_text("#problem")
     assert ids(page) == shown
     choose(page, pictures[-2])

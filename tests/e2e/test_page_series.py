@@ -116,6 +116,21 @@ def test_slices_of_both_sides(searched: sync_api.Page) -> None:
     )
 
 
+def test_the_next_result_follows_the_slice_of_the_query(searched: sync_api.Page) -> None:
+    searched.locator("#columns .card").first.click()
+    until_viewers(searched, "viewer.count === 5 && viewer.picture")
+    start = viewers(searched, "viewer.index")[0]
+    searched.locator(".reading .viewer-stage").first.focus()
+    searched.keyboard.press("Home" if start else "End")
+    at = viewers(searched, "viewer.index")[0]
+    assert at != start
+    searched.keyboard.press("ArrowRight")
+    until_viewers(searched, "viewer.count === 5 && viewer.picture && viewer.shownIndex === viewer.index")
+    query, result = viewers(searched, "[viewer.index, viewer.anchor]")
+    assert query == [at, start]
+    assert result[0] == min(max(result[1] + at - start, 0), SLICES - 1)
+
+
 def test_one_window_for_both_sides(searched: sync_api.Page) -> None:
     searched.locator("#columns .card").first.click()
     until_viewers(searched, "viewer.picture")
@@ -153,7 +168,7 @@ def test_a_step_back_closes_the_comparison_alone(searched: sync_api.Page) -> Non
     searched.on("request", lambda request: searches.append(request.url) if request.method == "POST" else None)
     for leave in (searched.go_back, lambda: searched.keyboard.press("Escape"), searched.go_back):
         searched.locator("#columns .card").first.click()
-        searched.locator(".reading [data-mark=relevant]").first.click()
+        searched.locator('.reading [data-mark="1"]').first.click()
         leave()
         searched.locator(".reading").wait_for(state="detached")
         assert searched.url == address

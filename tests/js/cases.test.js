@@ -25,6 +25,11 @@ test("a case keeps that its query was unlike all images", () => {
   assert.equal("outlier" in toContent({ query: { image: "q" }, params, answer: { ...answer, query: { outlier: false } }, ...judged }), false);
 });
 
+test("a case keeps what was said of its results", () => {
+  assert.equal(toContent({ query: { image: "q" }, params, answer, ...judged, verdict: "No clear answer." }).verdict, "No clear answer.");
+  assert.equal("verdict" in toContent({ query: { image: "q" }, params, answer, ...judged, verdict: "" }), false);
+});
+
 test("an uploaded query has its frame and window, an image of the collection has none", () => {
   const file = { file: {}, frame: 3, window: [40, 400] };
   const { search } = toContent({ query: file, params: { ...params, group_by: "patient" }, answer, rounds: [], marks: "" });

@@ -5,7 +5,7 @@ import { factsOf, titleOf } from "./static/card.js";
 import { placeBeside } from "./static/theme.js";
 import { kindOf } from "./static/search/search_fields.js";
 import { addressFields, defaultSettings, queryOf, searchFields, settingsOf } from "./static/search/search_fields.js";
-import { agreementOn, headlineOf, isCounted, shareKeys, sharesOf, shareParts, testedText, verdictOf } from "./static/search/verdict.js";
+import { agreementOn, headlineOf, isCounted, shareKeys, sharesOf, shareParts, summaryOf, testedOf, verdictOf } from "./static/search/verdict.js";
 
 const facts = {
   collection: "knees",
@@ -116,11 +116,12 @@ test("the verdict is one line", () => {
 
 test("how often such an agreement is right is said with its interval, where it is known", () => {
   const agreement = { key: "label", value: "CT", agreeing: 8, answers: 10, right: 0.806818, low: 0.711, high: 0.876, images: 86 }; // 70 of 86 by Laplace's rule
-  assert.equal(testedText(agreement), "Tested on this collection: with agreement like this, the label was right for 70 of 86 images (95 % CI 71 to 88 %).");
-  assert.match(testedText({ ...agreement, right: 54 / 55, images: 53, low: 0.932, high: 1 }), / 53 of 53 .* \(95 % CI 93 to 100 %\)/);
-  assert.equal(testedText({ ...agreement, agreeing: 5 }), "");
-  assert.equal(testedText({ ...agreement, right: null, low: null, high: null }), "");
-  assert.equal(testedText(undefined), "");
+  assert.equal(testedOf(agreement).text, "Tested on this collection: with agreement like this, the label was right for 70 of 86 images (95 % CI 71 to 88 %).");
+  assert.equal(testedOf(agreement).short, "Tested: right for 70 of 86 images");
+  assert.match(testedOf({ ...agreement, right: 54 / 55, images: 53, low: 0.932, high: 1 }).text, / 53 of 53 .* \(95 % CI 93 to 100 %\)/);
+  assert.equal(testedOf({ ...agreement, agreeing: 5 }), null);
+  assert.equal(testedOf({ ...agreement, right: null, low: null, high: null }), null);
+  assert.equal(testedOf(undefined), null);
 });
 
 test("the finding of the nearest results is the headline, where most of them have it", () => {
@@ -128,8 +129,11 @@ test("the finding of the nearest results is the headline, where most of them hav
   const headline = (results) => headlineOf({ results })?.text;
   assert.equal(headline(hits("a", "a", "a", "b")), "3 of the 4 nearest are labelled “a”");
   assert.equal(headline(hits("a", "a", "b")), "No clear answer: 2 a, 1 b of 3"); // fewer than seven in ten
-  const often = headlineOf({ results: hits("a", "a", "a", "b"), low: 0.48 });
-  assert.deepEqual(often, { text: "No clear answer: 3 a, 1 b of 4", caution: "Such agreement was often wrong here." });
+  const rightIn = (count, images, low) => headlineOf({ results: hits("a", "a", "a", "b"), agreement: { right: (count + 1) / (images + 2), images, low } });
+  const wrong = { text: "No clear answer: 3 a, 1 b of 4", caution: "Such agreement was wrong too often here for a clear answer." };
+  assert.deepEqual(rightIn(52, 84, 0.51), wrong); // as rarely as the next, whatever the interval
+  assert.deepEqual(rightIn(17, 27, 0.44), wrong);
+  assert.equal(rightIn(21, 30, 0.52).text, "3 of the 4 nearest are labelled “a”");
   assert.equal(headlineOf({ results: hits("a", "a", "b") }).caution, "");
   assert.equal(sharesOf(hits("b", "a", "a", "c", "c", "d", "d")), "2 a, 2 c, 2 d");
   const nearest = hits(..."aaaaaaaaab", ..."bbbbbbbbbbb");
@@ -171,6 +175,21 @@ test("a modality is no finding", () => {
   assert.equal(headlineOf({ results: hits({ modality: "CXR" }, { modality: "CXR" }, { modality: "CT" }) }), null);
   assert.equal(headlineOf({ results: hits({ label: "CXR", modality: "CR" }, { label: "CXR", modality: "CR" }, { label: "Hand" }) }), null);
   assert.equal(headlineOf({ results: hits({ modality: "CXR", view: "PA" }, { modality: "CXR", view: "PA" }, { modality: "CXR", view: "PA" }, { modality: "CXR" }) }).text, "3 of the 4 nearest are labelled “PA”");
+});
+
+test("what is said of an answer has the parts that are shown", () => {
+  const hits = "aaab".split("").map((label, index) => ({ image_id: `${index}`, labels: { label }, card: null, distance: index }));
+  const agreement = [{ key: "label", value: "a", agreeing: 3, answers: 4, right: 20 / 22, low: 0.75, high: 0.99, images: 20 }];
+  const said = (query, shownQuery = {}) => summaryOf({ answer: { results: hits, agreement, query }, settings: { where: [] }, fields: {}, shownQuery });
+  const usual = said({ likeness: 0.5 });
+  assert.deepEqual([usual.title, usual.text, usual.tested.short], ["3 of the 4 nearest are labelled “a”", undefined, "Tested: right for 19 of 20 images"]);
+  assert.equal(said({ likeness: 0.5 }, { region: [1, 2, 3, 4] }).tested.text, "Not tested for a search like this.");
+  const poor = said({ likeness: 0.01 });
+  assert.deepEqual([poor.level, poor.title.slice(0, 10), poor.text], ["poor", "Poor match", usual.title]);
+  assert.match(usual.words, /^3 of the 4 nearest are labelled “a”\. Tested on this collection: .* right for 19 of 20 images .* Not a probability for this patient\.$/);
+  const outlier = said({ likeness: 0.001, outlier: true });
+  assert.deepEqual([outlier.title, outlier.caution, outlier.tested], ["Nothing here looks like this", undefined, null]);
+  assert.match(said({ likeness: 0.1 }).likeness, /^Unlike most images here/);
 });
 
 test("agreement is on the finding, not on what all images here have", () => {

@@ -167,6 +167,16 @@ test("what is under the pointer stays there when it is zoomed", () => {
   assert.equal(zoomed(FITTED, 1 / 6, [0, 0], 1 / 6).scale, 1 / 6);
 });
 
+test("what is shown beside a viewer that leads begins with the slice that belongs to its own", () => {
+  const viewerOf = (count, index, leads) => Object.assign(new CbirViewer(), { isConnected: true, dispatch() {}, slices: at(Array(count).fill(null)), index, leads, linked: "led" });
+  const query = viewerOf(11, 5, true);
+  query.index = 7;
+  const result = viewerOf(6, 2, false);
+  assert.deepEqual([query.anchor, query.index, result.anchor, result.index], [5, 7, 2, 3]);
+  query.link(); // where both stand now
+  assert.deepEqual([query.anchor, result.anchor], [7, 3]);
+});
+
 test("reset gives window and zoom of the file back, here and in the group", () => {
   const viewerOf = (picture) => Object.assign(new CbirViewer(), { isConnected: true, dispatch() {}, picture, linked: "reset" });
   const [ct, other, mr] = [[40, 400], [60, 300], [100, 200]].map((window, index) => viewerOf({ unit: index < 2 ? "HU" : "", windowing: { window } }));

@@ -68,6 +68,7 @@ class CaseMethods(ServiceConnection):
         query: Any = None,
         note: str = "",
         shared: bool = False,
+        verdict: str = "",
         judged: Mapping[str, float] | None = None,
         **search: Unpack[CaseSearchOptions],
     ) -> SavedCase:
@@ -86,6 +87,8 @@ class CaseMethods(ServiceConnection):
             Plain text, at most 10,000 characters.
         shared : bool
             Whether others who may use the collection see the case.
+        verdict : str
+            What to say of the results together, at most 10,000 characters.
         judged : mapping of str to float, optional
             Relevance by image id, from -1 to 1.
         **search
@@ -103,6 +106,7 @@ class CaseMethods(ServiceConnection):
             "marks": marks,
             "method": answer.rerank.method,
             **({"outlier": True} if answer.query.outlier else {}),
+            **({"verdict": verdict} if verdict else {}),
             "answers": [
                 hit.model_dump(include={"rank", "image_id", "score", "distance"})
                 for hit in answer.results[:MAX_ANSWERS]

@@ -39,6 +39,15 @@ Outlier = Annotated[
         examples=[False],
     ),
 ]
+Verdict = Annotated[
+    str,
+    Field(
+        max_length=MAX_NOTE,
+        description="What the page said of the results together, in its language then; empty where a result is left "
+        "out, since it spoke of that one too.",
+        examples=["8 of the 10 nearest are labelled “severe”"],
+    ),
+]
 Shared = Annotated[
     bool,
     Field(
@@ -134,6 +143,7 @@ class CaseContent(BaseModel):
         default="", description="Name of the re-ranker that was used.", examples=["diffusion"]
     )
     outlier: Outlier = False
+    verdict: Verdict = ""
     answers: Annotated[list[CaseAnswer], Field(max_length=MAX_ANSWERS)] = Field(
         default=[], description=f"Results, best first; at most {MAX_ANSWERS}."
     )
@@ -146,11 +156,13 @@ class CaseContent(BaseModel):
     def only(self, keep: Callable[[str], bool]) -> Self:
         """Return the content with the results and judgements of the images for whose ids `keep` is true."""
         rounds = [[judgement for judgement in judged if keep(judgement.image_id)] for judged in self.rounds]
+        answers = [answer for answer in self.answers if keep(answer.image_id)]
         return self.model_copy(
             update={
                 "rounds": [judged for judged in rounds if judged],
                 "marks": [judgement for judgement in self.marks if keep(judgement.image_id)],
-                "answers": [answer for answer in self.answers if keep(answer.image_id)],
+                "answers": answers,
+                "verdict": self.verdict if len(answers) == len(self.answers) else "",
             }
         )
 
@@ -239,6 +251,7 @@ class SavedCase(CaseSummary):
     marks: Judgements = Field(description="Judgements as they were shown.")
     method: str = Field(description="Name of the re-ranker that was used.", examples=["diffusion"])
     outlier: Outlier
+    verdict: Verdict
     answers: list[CaseHit] = Field(description="Results as they were, best first.")
     missing: int = Field(
         description="Number of results that are left out, since the image is gone or hidden from the caller.",

@@ -73,11 +73,7 @@ export function tiles(now) {
   const isActive = active >= first && active < first + shown.length;
   return html`<div class="tiles" id="grid" role="listbox" aria-label=${tr("Images")} aria-multiselectable="true" tabindex="0" aria-busy=${busy ? "true" : nothing}
     aria-activedescendant=${isActive ? `tile-${pages.items[active].image_id}` : nothing} .style=${`padding-top: ${before}px; padding-bottom: ${after}px`} ?hidden=${!busy && !pages.items.length}
-    @click=${click} @keydown=${key} @focus=${focus}>${repeat(shown, ({ image_id }) => image_id, (item, index) => tile(item, first + index, now))}</div>`;
-}
-
-function focus() {
-  if (grid().matches(":focus-visible")) reveal(); // by the keyboard
+    @click=${click} @keydown=${key} @focus=${() => grid().matches(":focus-visible") && reveal()}>${repeat(shown, ({ image_id }) => image_id, (item, index) => tile(item, first + index, now))}</div>`;
 }
 
 function click(event) {

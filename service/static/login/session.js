@@ -41,14 +41,10 @@ export class Session {
   async #isRenewed(status, sent) {
     if (!sent || (status !== 401 && status !== 403)) return false;
     if (sent !== this.#csrf) return true; // meanwhile, for another request
-    const csrf = status === 401 ? await this.#askOnce() : await this.#load(); // 403: another tab has logged in again
+    const asked = () => (this.#asking ??= this.#ask().finally(() => (this.#asking = null))); // once for all requests
+    const csrf = await (status === 401 ? asked() : this.#load()); // 403: another tab has logged in again
     this.#csrf = csrf ?? this.#csrf;
     return this.#csrf !== sent;
-  }
-
-  #askOnce() {
-    this.#asking ??= this.#ask().finally(() => (this.#asking = null));
-    return this.#asking;
   }
 }
 

@@ -137,10 +137,8 @@ export function expertPanel(now) {
 
 /** The number of decimals, from 3 to 7, at which most scores of a list differ. */
 function decimalsFor(scores) {
-  for (let digits = 3; digits < 7; digits += 1) {
-    if (new Set(scores.map((score) => score.toFixed(digits))).size > scores.length / 2) return digits;
-  }
-  return scores.length > 1 ? 7 : 3;
+  const isEnough = (digits) => new Set(scores.map((score) => score.toFixed(digits))).size > scores.length / 2;
+  return [3, 4, 5, 6].find(isEnough) ?? (scores.length > 1 ? 7 : 3);
 }
 
 /** How a result moved: {sign, words} against its rank without re-ranking, of which `depth` are known. */

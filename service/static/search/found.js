@@ -12,7 +12,7 @@ import { indexWithin } from "../viewer/groups.js";
 import { slicesOfSeries } from "../viewer/picture_source.js";
 import { chips, expertFigures, expertPanel } from "./chips.js";
 import { openComparison } from "./query_viewer.js";
-import { addressOf, changeSettings, clearMarks, collectionName, isStale, mark, refine, searchWith, showMore, shownHits, startSearch, undoRound } from "./run.js";
+import { addressOf, changeSettings, clearMarks, collectionName, isStale, leftOf, mark, refine, searchWith, showMore, shownHits, startSearch, undoRound } from "./run.js";
 import { searchedMarks } from "./search_fields.js";
 
 function round(changed, index) {
@@ -40,9 +40,10 @@ const actionsOf = (list) => ({ open: (hit) => openComparison(hit, shownHits(stat
 const ACTIONS = { before: actionsOf("before"), after: actionsOf("after") };
 
 function more(hit, { members }) {
-  const left = (members.get(hit.image_id)?.group ?? hit.group)?.more;
-  if (!left) return nothing;
-  return html`<button class="link more" type="button" data-more=${hit.image_id} aria-label=${tr("{count} more of the group of rank {rank}", { count: left, rank: hit.rank })} @click=${() => showMore(hit)}>${tr("+{count} more", { count: left })}</button>`;
+  const left = leftOf(hit, members.get(hit.image_id));
+  if (!left && !members.get(hit.image_id)?.length) return nothing;
+  const [words, name] = left ? [tr("+{count} more", { count: left }), tr("{count} more of the group of rank {rank}", { count: left, rank: hit.rank })] : [tr("Fewer"), tr("Only the first of the group of rank {rank}", hit)];
+  return html`<button class="link more" type="button" data-more=${hit.image_id} aria-label=${name} @click=${() => showMore(hit)}>${words}</button>`;
 }
 
 function result(hit, now, list) {

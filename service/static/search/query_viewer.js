@@ -37,11 +37,11 @@ const shownKey = (query) => query.slices ?? query.files ?? query.file ?? query.i
 let last = { key: null, source: null };
 
 /** The source of the viewer for a state: {source, waits}; waits: its picture comes with the answer. */
-function viewerSource({ query, answer, shownQuery, busy }) {
+function viewerSource({ query, answer, shownQuery, busy, problem }) {
   const { file } = query;
   if (file && !shown.has(file)) noteKind(file);
   const answered = Boolean(answer) && shownQuery === query;
-  const waits = Boolean(file) && !shown.get(file) && !answered && Boolean(busy) && last.key !== shownKey(query);
+  const waits = Boolean(file) && !shown.get(file) && !answered && Boolean(busy || problem?.status === 422) && last.key !== shownKey(query);
   if (waits) return { source: null, waits };
   if (last.key !== shownKey(query)) last = { key: shownKey(query), source: sourceOf(query) };
   return { source: last.source, waits: false };
@@ -103,8 +103,6 @@ export function queryPicture(now) {
 
 export const queryViewer = () => document.querySelector("#side cbir-viewer");
 
-const KINDS = { relevant: 1, irrelevant: -1 };
-
 export const captionOf = ({ text, image }) => text ?? (image ? tr("Image {name} of the collection", { name: image.slice(0, 8) }) : tr("Your image"));
 
 /** Compare results with the query: those of the page, or others; from one of them, or from the first. */
@@ -121,8 +119,8 @@ export function openComparison(from = shownHits(state)[0], listed = shownHits(st
     actions: {
       search: (image) => startSearch({ image }),
       ...(!query.text && query === state.query && {
-        mark: (image, kind) => mark(image, KINDS[kind]),
-        markOf: (image) => Object.keys(KINDS).find((kind) => KINDS[kind] === state.marks.get(image)) ?? null,
+        mark,
+        markOf: (image) => state.marks.get(image),
       }),
       shown: ({ hit }) => callParts("openResult", "compare", hit),
       told: ({ hit }) => callParts("openResult", "metadata", hit),

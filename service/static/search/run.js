@@ -13,20 +13,13 @@ import { sendSearch } from "./send_search.js";
 const STEP = 24; // members that are loaded at once
 const MAX_SIZE = 100; // results of a group in one answer
 
-/** The group size to search with to see more of the group of `hit` than are shown. */
-export function nextSize(hit) {
-  const shown = 1 + (hit.members?.length ?? 0);
-  return Math.min(shown + Math.min(STEP, hit.group.more), MAX_SIZE);
-}
+/** How many images of the group of `hit` are not shown yet, of as many as an answer can have. */
+export const leftOf = ({ group }, shown = []) => Math.max(Math.min(group?.more ?? 0, MAX_SIZE - 1) - shown.length, 0);
 
-/** The group of `hit` as the results of a larger answer have it: {members, group}; members have ranks such as "3.1". */
+/** The others of the group of `hit` in the results of a larger answer, with ranks such as "3.1". */
 export function membersOf(hit, results) {
-  const found = results.filter(({ group }) => group?.key === hit.group.key);
-  const members = found
-    .filter(({ image_id }) => image_id !== hit.image_id)
-    .map((member, index) => ({ ...member, group: null, rank: `${hit.rank}.${index + 1}` }));
-  const more = found.length && found.length < MAX_SIZE ? found[0].group.more : 0;
-  return { members, group: { ...hit.group, more } };
+  const others = results.filter(({ group, image_id }) => group?.key === hit.group.key && image_id !== hit.image_id);
+  return others.slice(0, hit.group.more).map((member, index) => ({ ...member, group: null, rank: `${hit.rank}.${index + 1}` }));
 }
 
 const UPLOAD_PART = 0.9; // of the progress; the rest is the search
@@ -58,9 +51,7 @@ export function entryOf(query) {
 const begun = (query) => ({ query, marks: new Map(), rounds: [], sheet: false, otherWindow: null });
 
 /** Put the rounds and marks into the entry of the history that is shown. */
-export function keepMarks() {
-  history.replaceState({ ...history.state, rounds: state.rounds, marks: asText(state.marks) }, "", addressOf(state.query));
-}
+export const keepMarks = () => history.replaceState({ ...history.state, rounds: state.rounds, marks: asText(state.marks) }, "", addressOf(state.query));
 
 /** Search with a new query, as a new history entry. */
 export function startSearch(query) {
@@ -165,19 +156,22 @@ export async function run() {
 }
 
 export function showError(error) {
-  const { title = tr("Something went wrong on this page"), temporary } = error;
+  const { title = tr("Something went wrong on this page"), temporary, status } = error;
   if (!error.title) console.error(error);
   const message = error.title ? error.message : tr("Reload the page and search again.");
-  update({ busy: null, problem: { title, message, again: temporary && (() => (state.query ? run() : location.reload())) } });
+  update({ busy: null, problem: { title, message, status, again: temporary && (() => (state.query ? run() : location.reload())) } });
 }
 
+/** Show more images of the group of `hit`, or that one alone where there are no more. */
 export async function showMore(hit) {
-  const shown = state.members.get(hit.image_id);
-  const whole = { ...hit, members: shown?.members ?? [], group: shown?.group ?? hit.group };
+  const shown = state.members.get(hit.image_id) ?? [];
+  const left = leftOf(hit, shown);
+  const show = (members) => update({ members: new Map(state.members).set(hit.image_id, members) });
+  if (!left) return show([]);
   try {
-    const fields = { ...state.fields, include: ["cards"], group_size: nextSize(whole) };
+    const fields = { ...state.fields, include: ["cards"], group_size: 1 + shown.length + Math.min(left, STEP) };
     const answer = await sendSearch(state.shownQuery, fields, { collection: collectionName(), signal: running.signal });
-    update({ members: new Map(state.members).set(hit.image_id, membersOf(whole, answer.results)) });
+    show(membersOf(hit, answer.results));
   } catch (error) {
     if (error.name !== "AbortError") showError(error);
   }
@@ -190,7 +184,7 @@ export const isStale = ({ query, shownQuery }) => query !== shownQuery;
 export function shownHits({ answer, settings, members, facts }, list = settings.view) {
   if (!answer) return [];
   const hits = list === "before" && answer.before ? answer.before.results.slice(0, Math.min(settings.k, facts.max_results)) : answer.results;
-  return hits.flatMap((hit) => [hit, ...(members.get(hit.image_id)?.members ?? [])]);
+  return hits.flatMap((hit) => [hit, ...(members.get(hit.image_id) ?? [])]);
 }
 
 /** Read what the service says of a collection; null if it does not, which is shown, or if something else was asked for meanwhile. */

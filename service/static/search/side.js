@@ -6,7 +6,7 @@ import { tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
 import { openComparison, queryPicture } from "./query_viewer.js";
 import { changePart, changeSettings, isStale, shownHits, startAgain } from "./run.js";
-import { agreementOn, headlineOf, isCounted, shareKeys, shareParts, testedText, verdictOf } from "./verdict.js";
+import { shareKeys, shareParts, summaryOf } from "./verdict.js";
 
 async function copyLink({ query }) {
   const copied = await copyText(location.href);
@@ -51,23 +51,17 @@ function shareBar({ answer, shareKey: key, expert, facts }) {
 }
 
 function verdict(now) {
-  const { answer, fields, settings, shownQuery } = now;
+  const { answer, shownQuery } = now;
   if (!answer?.results.length) return nothing;
-  const found = verdictOf(answer.query);
-  const outlier = found?.level === "outlier";
-  const agreement = agreementOn(answer);
-  const refined = Boolean(fields?.feedback?.length);
-  const said = outlier ? null : headlineOf({ results: answer.results, where: settings.where, refined, patient: answer.query.patient, low: agreement?.low ?? 1 });
-  const isPoor = found?.level === "poor";
-  const tested = refined || !said?.caution ? "" : (isCounted(answer, shownQuery.region) && testedText(agreement)) || tr("Not tested for a search like this.");
+  const { level, title, text, caution, tested, likeness } = summaryOf(now);
   const isLeftOut = shownQuery.file && answer.query.image_id && !answer.results.some((hit) => hit.image_id === answer.query.image_id);
-  return html`<section class=${`verdict ${found?.level ?? ""}`} aria-label=${tr("What the results say together")}>
-    ${said || found ? html`<h2 id="verdict">${said && !isPoor ? said.text : found.title}</h2>` : nothing}
-    ${found?.text || (isPoor && said) ? html`<p>${found.text ?? said.text}</p>` : nothing}
+  return html`<section class=${`verdict ${level ?? ""}`} aria-label=${tr("What the results say together")}>
+    ${title ? html`<h2 id="verdict">${title}</h2>` : nothing}
+    ${text ? html`<p>${text}</p>` : nothing}
     ${isLeftOut ? html`<p id="left-out">${tr("This picture is in the collection, and left out of its results.")}</p>` : nothing}
-    ${outlier ? nothing : shareBar(now)}
-    ${said?.caution ? html`<p id="agreement">${tested ? html`<span class="tested">${tested}</span> ` : nothing}<span>${said.caution}</span></p>` : nothing}
-    ${said && found?.level === "unusual" ? html`<p id="likeness">${found.title.split(/(?=\s*[:：])/).map((part) => html`<span>${part}</span>`)}</p>` : nothing}
+    ${level === "outlier" ? nothing : shareBar(now)}
+    ${caution ? html`<p id="agreement">${tested ? html`<span class="tested">${tested.text}</span> ` : nothing}${tested?.short ? html`<span class="short">${tested.short}</span>` : nothing}<span>${caution}</span></p>` : nothing}
+    ${likeness ? html`<p id="likeness">${likeness.split(/(?=\s*[:：])/).map((part) => html`<span>${part}</span>`)}</p>` : nothing}
     ${callParts("lines", now)}
   </section>`;
 }

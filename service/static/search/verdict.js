@@ -1,6 +1,7 @@
 // What the results say together: what they show, what most of the nearest share, and how like the collection the query is.
 
 import { titleOf } from "../card.js";
+import { sentence } from "../problems.js";
 import { tr } from "../translate.js";
 
 const USUAL_KEY = "label";
@@ -12,7 +13,7 @@ const FINDING = ""; // in place of a label key
 const MOST_VALUES = 7; // more are one part, "other values"
 const FAMILIAR = 0.2; // likeness of four in five images of a collection
 const UNUSUAL = 0.05;
-const CLEAR = 0.7; // share of the nearest with one label
+const CLEAR = 0.7; // share of the nearest with one label, and of the searches for which such agreement was right
 const NEAREST = 10; // results that agreement is counted among, as the service counts it
 const SAME_DISTANCE = 2e-6; // difference of the squared distances of copies of a picture, by rounding
 
@@ -67,9 +68,9 @@ function independent(results, patient) {
 
 /**
  * What is said of results {text, caution}: how most of the nearest are labelled, or that there is no clear answer; null where nothing is known of them, and
- * where a filter asked for it. refined: whether they follow judgements; patient: key of the query's, whose images have no say; low: of the agreement.
+ * where a filter asked for it. refined: whether they follow judgements; patient: key of the query's, whose images have no say; agreement: on the first label.
  */
-export function headlineOf({ results, where = [], refined = false, patient = null, low = 1 }) {
+export function headlineOf({ results, where = [], refined = false, patient = null, agreement }) {
   if (refined) return { text: tr("Refined by your marks"), caution: tr("The results follow your marks: their labels are no evidence.") };
   const [key] = shareKeys(results);
   if (where.length || key === undefined || PLAIN_KEYS.includes(key)) return null;
@@ -79,7 +80,8 @@ export function headlineOf({ results, where = [], refined = false, patient = nul
   const [{ name: value, count: agreeing }] = near;
   const isClear = agreeing >= CLEAR * nearest.length && value === all[0].name;
   const unclear = tr("No clear answer: {shares} of {results}", { shares: sharesOf(results, key), results: results.length });
-  if (!isClear || low <= 0.5) return { text: unclear, caution: isClear ? tr("Such agreement was often wrong here.") : "" };
+  if (!isClear) return { text: unclear, caution: "" };
+  if (rightOf(agreement) < CLEAR * agreement?.images) return { text: unclear, caution: tr("Such agreement was wrong too often here for a clear answer.") };
   return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing, answers: nearest.length, value }), caution: tr("Not a probability for this patient.") };
 }
 
@@ -102,10 +104,31 @@ export function isCounted({ results, query }, region) {
   return !region && (query?.likeness ?? 1) >= UNUSUAL && independent(nearest, query?.patient).length === nearest.length;
 }
 
-/** How often an agreement {right, low, high, images} like that of the first results was right; "" where little is known. right: by Laplace's rule. */
-export function testedText(agreement) {
-  if (!agreement || agreement.agreeing <= agreement.answers / 2 || agreement.right === null || agreement.low === undefined || agreement.low === null) return "";
-  const { right, low, high, images } = agreement;
-  const values = { count: Math.round(right * (images + 2) - 1), images, low: Math.floor(low * 100), high: Math.ceil(high * 100) };
-  return tr("Tested on this collection: with agreement like this, the label was right for {count} of {images} images (95 % CI {low} to {high} %).", values);
+/** How many of the searches that an agreement {right, low, high, images} was counted in were right, NaN where that is not known; right: by Laplace's rule. */
+const rightOf = ({ right, images } = {}) => Math.round((right ?? NaN) * (images + 2) - 1);
+
+/** How often an agreement like that of the first results was right, and in short: {text, short}; null where little is known. */
+export function testedOf(agreement) {
+  const count = rightOf(agreement);
+  if (Number.isNaN(count) || agreement.agreeing <= agreement.answers / 2) return null;
+  const { low, high, images } = agreement;
+  const values = { count, images, low: Math.floor(low * 100), high: Math.ceil(high * 100) };
+  const text = tr("Tested on this collection: with agreement like this, the label was right for {count} of {images} images (95 % CI {low} to {high} %).", values);
+  return { text, short: tr("Tested: right for {count} of {images} images", values) };
+}
+
+/** What is said of the answer of a state: {level, title, text, likeness, caution, tested {text, short}}, each undefined or null where there is nothing to say, and `words`: all of it. */
+export function summaryOf({ answer, fields, settings, shownQuery }) {
+  const refined = Boolean(fields?.feedback?.length);
+  const found = verdictOf(answer.query);
+  const { level } = found ?? {};
+  const agreement = agreementOn(answer);
+  const said = level === "outlier" ? null : headlineOf({ results: answer.results, where: settings.where, refined, patient: answer.query.patient, agreement });
+  const { text: headline, caution } = said ?? {};
+  const [title, text] = headline && level !== "poor" ? [headline, found?.text] : [found?.title, found?.text ?? headline];
+  const untested = { text: tr("Not tested for a search like this."), short: null };
+  const tested = caution && !refined ? ((isCounted(answer, shownQuery.region) && testedOf(agreement)) || untested) : null;
+  const likeness = headline && level === "unusual" ? found.title : null;
+  const words = [title, text, likeness, tested?.text, caution].filter(Boolean).map(sentence).join(" ");
+  return { level, title, text, caution, tested, likeness, words };
 }

@@ -72,11 +72,13 @@ export function othersOf(viewer, what) {
 /** How the slices of a viewer are linked: "mm", "fraction" where one of the others has no positions, null without others. */
 export const linkedBy = (viewer) => othersOf(viewer, "slices").map((each) => linkOf(viewer, each)).filter(Boolean).sort().at(0) ?? null;
 
+/** Link a viewer's group where all stand; one beside a viewer that leads is linked at its own slice, and goes on to that of the leading one. */
 export function linkHere(viewer) {
-  for (const each of new Set([viewer, ...(groups.get(viewer.linked) ?? [])])) {
-    each.anchor = each.index;
-    each.dispatch("link", { linkedBy: each.linkedBy });
-  }
+  const all = new Set([viewer, ...(groups.get(viewer.linked) ?? [])]);
+  const leading = othersOf(viewer, "slices").find((each) => each.leads);
+  for (const each of leading ? [viewer] : all) each.anchor = each.index;
+  if (leading) viewer.index = linkedIndex(leading, viewer);
+  for (const each of all) each.dispatch("link", { linkedBy: each.linkedBy });
 }
 
 /** Call move(other, index) with the slice of each other viewer that belongs to that of this one. */

@@ -27,7 +27,8 @@ const STORAGE_KEY = "reading-results";
 const LAYOUTS = { 1: "1 × 2", 3: "2 × 2" }; // by the number of results
 const STEPS = { slices: tr("Slices"), window: tr("Window"), zoom: tr("Zoom") };
 const LINKS = { mm: tr("Slices move by equal millimetres from where both stood; they are not registered."), fraction: tr("Slices are linked by their share of the series: positions are unknown.") };
-const MARKS = [["relevant", "✓", tr("Like this")], ["irrelevant", "✕", tr("Not like this")]];
+const UNLINKED = tr("Slices cannot move together: only one of these pictures belongs to a series.");
+const MARKS = [[1, "✓", tr("Like this")], [-1, "✕", tr("Not like this")]];
 
 class ReadingView {
   place = document.body.appendChild(document.createElement("div"));
@@ -71,8 +72,6 @@ class ReadingView {
   /** Draw, and tell those who follow what is shown. */
   show() {
     const { results, position, count } = this;
-    const [query] = this.viewers;
-    query.goTo(query.start); // the slice that the results were found with
     this.draw();
     if (this.metadata) this.loadMetadata();
     if (this.reported !== results[position]) this.actions.shown?.(results[position]);
@@ -97,7 +96,8 @@ class ReadingView {
     const first = last > position + 1 ? `${position + 1}–${last}` : position + 1;
     const step = (by, sign, title) => html`<button class="button small" type="button" title=${title} aria-label=${title} ?disabled=${!results[position + by]} @click=${() => this.go(by)}>${sign}</button>`;
     const layout = ([each, name]) => html`<button class="button small" type="button" title="G" data-count=${each} aria-pressed=${String(Number(each) === count)} @click=${() => this.setCount(Number(each))}>${name}</button>`;
-    const isFree = (name) => name !== "slices" || this.viewers.filter((each) => each.count > 1).length > 1; // two stacks
+    const stacks = this.viewers.filter((each) => each.count > 1).length;
+    const isFree = (name) => name !== "slices" || stacks > 1;
     const inStep = ([name, title]) => html`<label class="check"><input type="checkbox" ?disabled=${!isFree(name)} .checked=${this.follows[name]} @change=${({ target }) => this.follow(name, target.checked)} /> ${title}</label>`;
     return html`<dialog class="reading" aria-label=${tr("Comparison of the query with results")} @keydown=${(event) => this.key(event)} @cancel=${(event) => this.leave(event)} @close=${() => this.closed()}
       @cbir-link=${() => this.draw()} @cbir-ready=${() => this.changed()} @cbir-slice=${() => this.changed()}>
@@ -108,23 +108,23 @@ class ReadingView {
         <button class="button small" type="button" title="I" aria-expanded=${String(Boolean(metadata))} @click=${() => this.toggleMetadata()}>${tr("Metadata")}</button>
         <button class="button small reading-leave" type="button" title="Esc" @click=${(event) => this.leave(event)}>${tr("Close")}</button></header>
       <div class="reading-panes" data-count=${count}>
-        ${this.pane({ source: query.source, label: tr("The query"), marked: query.region, caption: html`<span class="reading-words"><strong>${tr("Query")}</strong> ${query.caption}</span>` })}
+        ${this.pane({ leads: true, source: query.source, label: tr("The query"), marked: query.region, caption: html`<span class="reading-words"><strong>${tr("Query")}</strong> ${query.caption}</span>` })}
         ${Array.from({ length: count }, (_, index) => this.resultPane(results[position + index]))}</div>
-      <p class="reading-link" role="status">${(this.follows.slices && LINKS[this.viewers[0]?.linkedBy]) || nothing}</p>
+      <p class="reading-link" role="status">${stacks === 1 ? UNLINKED : (this.follows.slices && LINKS[this.viewers[0]?.linkedBy]) || nothing}</p>
       <div class="reading-extras">${callParts("readingExtras", this)}</div>
       <section class="metadata" tabindex="0" aria-label=${tr("Metadata")} ?hidden=${!metadata}><dl>${metadata}</dl></section>
     </dialog>`;
   }
 
-  pane({ source = null, label = "", marked = null, flipped = false, caption = nothing }) {
-    return html`<figure ?hidden=${!source}><cbir-viewer tools="window zoom measure" wheel-zooms label=${label} .linked=${"reading"} .follows=${this.follows}
+  pane({ leads = false, source = null, label = "", marked = null, flipped = false, caption = nothing }) {
+    return html`<figure ?hidden=${!source}><cbir-viewer tools="window zoom measure" wheel-zooms label=${label} .leads=${leads} .linked=${"reading"} .follows=${this.follows}
       .source=${live(source)} .marked=${marked} .flipped=${flipped}></cbir-viewer><figcaption>${caption}</figcaption></figure>`;
   }
 
   resultPane(result) {
     if (!result) return this.pane({});
     const { id, source, rank, title, facts: about, pacs, match } = result;
-    const mark = ([kind, sign, name]) => html`<button class="button small" type="button" title=${name} aria-label=${`${name}: ${title}`} data-mark=${kind} aria-pressed=${String(this.actions.markOf(id) === kind)} @click=${() => this.mark(result, kind)}>${sign}</button>`;
+    const mark = ([value, sign, name]) => html`<button class="button small" type="button" title=${name} aria-label=${`${name}: ${title}`} data-mark=${value} aria-pressed=${String(this.actions.markOf(id) === value)} @click=${() => this.mark(result, value)}>${sign}</button>`;
     return this.pane({
       source,
       label: tr("Result at rank {rank}, {title}", { rank, title }),
@@ -162,8 +162,8 @@ class ReadingView {
     this.draw();
   }
 
-  mark({ id }, kind) {
-    this.actions.mark?.(id, kind);
+  mark({ id }, value) {
+    this.actions.mark?.(id, value);
     this.draw();
   }
 
@@ -196,8 +196,8 @@ class ReadingView {
       ArrowRight: () => this.go(1),
       g: () => this.setCount(this.count === 3 ? 1 : 3),
       i: () => this.toggleMetadata(),
-      y: () => this.mark(current.result, "relevant"),
-      n: () => this.mark(current.result, "irrelevant"),
+      y: () => this.mark(current.result, 1),
+      n: () => this.mark(current.result, -1),
       s: () => this.search(current),
       p: () => current.viewer.closest("figure").querySelector("a")?.click(),
       f: () => Object.assign(this, { flipped: !this.flipped }).draw(),
@@ -246,7 +246,7 @@ forget();
 /**
  * Open the reading view. query: {source, caption, region}, source as of <cbir-viewer>, null for words; region: in parts of its picture.
  * results: [{id, collection, source, rank, title, facts, pacs, match}], pacs: address of the image in the archive's viewer, or null. index: of the result that is shown.
- * actions: mark(id, kind), markOf(id) "relevant", "irrelevant" or null, search(id), shown(result), told(result): its metadata are, closed(result).
+ * actions: mark(id, value) as like the query (1) or not (-1), markOf(id), search(id), shown(result), told(result): its metadata are, closed(result).
  */
 export function openReading(options) {
   view ??= new ReadingView();

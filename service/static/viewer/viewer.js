@@ -19,7 +19,7 @@
 //   Attributes tools="window zoom measure region", or some of these, on the picture; label="...": name for screen readers.
 //   Attribute keyless: keys are the page's own.
 //   Attribute wheel-zooms: the wheel zooms a picture that is no stack (else the page scrolls).
-//   Read only: index, start (that of the source), count, slice (of source.slices, that is shown), picture {size, spacing {rows, columns}, modality, unit, frames,
+//   Read only: index, count, slice (of source.slices, that is shown), picture {size, spacing {rows, columns}, modality, unit, frames,
 //   windowing: {window, values}, rendered}, linkedBy, scale.
 // METHODS  goTo(index), fit(), reset() (window and zoom), zoomBy(factor), actualSize(), press(event): handle a key as if the picture had the focus, true if it was one
 // EVENTS (bubbling CustomEvents; detail in braces)
@@ -39,9 +39,9 @@ import { PictureView } from "./picture_view.js";
 export class CbirViewer extends PictureView {
   slices = [];
   index = 0; // that is wanted
-  start = 0; // the index of the source
   anchor = 0; // that the others of the group were at their anchors with
   shownIndex = -1; // whose picture is shown
+  leads = false; // others of its group begin with the slice that belongs to its own
   follows = { slices: true, window: true, zoom: true };
   #source = null;
   #linked = "";
@@ -70,7 +70,7 @@ export class CbirViewer extends PictureView {
     if (isSame) return this.goTo(source.kind === "stack" ? index : this.index);
     if (source?.series) this.#loadSeries(source, slices);
     if (this.picture && this.slice && slices[index] && keyOf(this.slice) === keyOf(slices[index])) return this.#widen(slices, index);
-    Object.assign(this, { slices, index, start: index, shownIndex: -1, word: source?.word ?? tr("Slice") });
+    Object.assign(this, { slices, index, shownIndex: -1, word: source?.word ?? tr("Slice") });
     this.empty(source?.window);
     this.#valued = false;
     this.load = latest(() => this.#show()); // not after a slow one of the source before
@@ -86,7 +86,7 @@ export class CbirViewer extends PictureView {
 
   /** The picture that is shown is one of a stack, now that its slices are known: what the user has done to it stays. */
   #widen(slices, index) {
-    Object.assign(this, { slices, index, start: index, shownIndex: this.picture ? index : -1, word: this.#source.word ?? tr("Slice") });
+    Object.assign(this, { slices, index, shownIndex: this.picture ? index : -1, word: this.#source.word ?? tr("Slice") });
     this.link();
     this.redraw();
     this.load();
@@ -164,7 +164,7 @@ export class CbirViewer extends PictureView {
     if (isOther && !isFirst) this.region = this.chosen = null;
     if (isFirst && this.count === 1 && picture.frames > 1 && this.slices[0].file) {
       const at = (this.slices[0].frame ?? 1) - 1;
-      Object.assign(this, { slices: framesOf(this.slices[0], picture.frames), index: at, start: at, shownIndex: at, word: tr("Frame") });
+      Object.assign(this, { slices: framesOf(this.slices[0], picture.frames), index: at, shownIndex: at, word: tr("Frame") });
       this.link();
     }
     this.say("");

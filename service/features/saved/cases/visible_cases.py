@@ -75,6 +75,7 @@ class VisibleCase:
             marks=self.content.marks,
             method=self.content.method,
             outlier=self.content.outlier,
+            verdict=self.content.verdict,
             answers=hits,
             missing=self.missing,
         )

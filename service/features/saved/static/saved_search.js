@@ -6,8 +6,10 @@ import { ask } from "./dialog.js";
 import { addPart, state, update } from "./page_state.js";
 import { asText } from "./rounds.js";
 import { apiAddress, pageAddress, sharing } from "./saved/own.js";
+import { queryViewer } from "./search/query_viewer.js";
 import { collectionName, entryOf, shownHits } from "./search/run.js";
 import { judgements, writeAddress } from "./search/search_fields.js";
+import { summaryOf } from "./search/verdict.js";
 import { tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
 
@@ -20,9 +22,9 @@ const judgementText = (list) => asText(new Map(list.filter(({ relevance }) => re
 
 /**
  * The content of a case. query: of the page; params: what was searched with; answer: of the API;
- * rounds, marks: as the history entry has them.
+ * rounds, marks: as the history entry has them; verdict: what was said of the results.
  */
-export function toContent({ query, params, answer, rounds, marks }) {
+export function toContent({ query, params, answer, rounds, marks, verdict }) {
   const { k, rerank, parameters, where, group_by, exclude_own_study } = params;
   const { image: image_id, text, region, file, frame, window } = query;
   const search = { k, rerank, parameters, where, group_by, exclude_own_study, image_id, text, region, ...(file && { frame: frame > 1 ? frame : null, window }) };
@@ -32,6 +34,7 @@ export function toContent({ query, params, answer, rounds, marks }) {
     marks: judgements(marks),
     method: answer.rerank.method,
     ...(answer.query?.outlier && { outlier: true }),
+    ...(verdict && { verdict }),
     answers: answer.results.slice(0, MAX_ANSWERS).map(({ rank, image_id, score, distance }) => ({ rank, image_id, score, distance })),
   };
 }
@@ -86,7 +89,8 @@ function content() {
   const { answer, fields, query, rounds, marks, settings } = state;
   const results = shownHits({ ...state, members: new Map() });
   const params = { ...fields, parameters: fields.parameters ?? {} };
-  return toContent({ query, params, answer: { query: answer.query, rerank: settings.view === "before" ? { method: "none" } : answer.rerank, results }, rounds, marks: asText(marks) });
+  const isBefore = settings.view === "before"; // results of which nothing was said
+  return toContent({ query, params, answer: { query: answer.query, rerank: isBefore ? { method: "none" } : answer.rerank, results }, rounds, marks: asText(marks), verdict: isBefore ? "" : summaryOf(state).words });
 }
 
 async function save(asked) {
@@ -98,11 +102,17 @@ async function save(asked) {
   update({ notice: html`${tr("Case saved:")} <a href=${pageAddress("cases", id)}>${title}</a>` });
 }
 
+/** What the service keeps of an uploaded query: a picture of the slice that was searched with. */
+function keptOf({ slices, slice = 0, frame }) {
+  const [number, count] = slices ? [slice + 1, slices.length] : [frame, queryViewer()?.count ?? 1];
+  return count > 1 ? tr("Of your series the service keeps one picture, that of slice {number} of {count}.", { number, count }) : tr("Of your image the service keeps a picture.");
+}
+
 function keepButton(now) {
   const { query } = now;
   const type = ({ target: { name, value } }) => drafts.set(query, { ...drafts.get(query), [name]: value });
   const body = () => html`<p class="hint">${tr("Keeps the query, the results, your judgements and settings. Do not name patients in the title or the note.")}</p>
-    ${query.file ? html`<p class="hint" id="case-upload">${tr("Of your image the service keeps a picture without its header, in the window that is shown. Text in the picture stays.")}</p>` : nothing}
+    ${query.file ? html`<p class="hint" id="case-upload">${keptOf(query)} ${tr("It is in the window of the search and without the header; text in the picture stays.")}</p>` : nothing}
     <div class="field"><label for="case-title">${tr("Title")}</label><input type="text" id="case-title" name="title" maxlength="200" required autocomplete="off" .value=${drafts.get(query)?.title ?? ""} @input=${type} /></div>
     <div class="field"><label for="case-note">${tr("Note")}</label><textarea id="case-note" name="note" rows="6" maxlength="10000" .value=${drafts.get(query)?.note ?? ""} @input=${type}></textarea></div>
     ${sharing(false, "case-shared")}`;

@@ -15,9 +15,8 @@ function image({ id, caption = "", kind = "" }) {
 }
 
 /** A finding: pictures {id, caption, kind} below a title, with what can be done about it. */
-function finding(title, images, { below = nothing, kind = "", isFocusable = false } = {}) {
-  return html`<article class=${`finding ${kind}`} tabindex=${isFocusable ? 0 : nothing} aria-label=${title}><strong>${title}</strong><ul class="strip" role="list">${images.map(image)}</ul>${below}</article>`;
-}
+const finding = (title, images, { below = nothing, kind = "", isFocusable = false } = {}) =>
+  html`<article class=${`finding ${kind}`} tabindex=${isFocusable ? 0 : nothing} aria-label=${title}><strong>${title}</strong><ul class="strip" role="list">${images.map(image)}</ul>${below}</article>`;
 
 function table(heads, lines) {
   return html`<div class="wide"><table><thead><tr>${heads.map((text) => html`<th scope="col">${text}</th>`)}</tr></thead>

@@ -103,11 +103,8 @@ const MANY = 200; // values beyond these share a group
  */
 export function groupImages(key, values, codes, theme) {
   const counts = new Uint32Array(values.length);
-  let without = 0;
-  for (const code of codes) {
-    if (code < 0) without += 1;
-    else counts[code] += 1;
-  }
+  for (const code of codes) if (code >= 0) counts[code] += 1;
+  const without = codes.filter((code) => code < 0).length;
   const isScale = values.length > 1 && values.every(isNumber);
   const { groups, groupOf } = isScale ? scaled(key, values, counts, theme) : named(key, values, counts, theme);
   if (without) groups.push({ name: null, count: without, colour: OTHERS[theme], shape: "circle", where: [`!${key}?`] });

@@ -132,9 +132,8 @@ function groupName(group) {
   return group.more ? trn("{count} rarer value", "{count} rarer values", group.more) : group.name;
 }
 
-function sign({ colour: fill, shape }) {
-  return html`<svg viewBox="0 0 14 14" aria-hidden="true">${shape === "circle" ? svg`<circle cx="7" cy="7" r="6" fill=${fill}></circle>` : svg`<polygon points=${OUTLINES[shape]} fill=${fill}></polygon>`}</svg>`;
-}
+const sign = ({ colour: fill, shape }) =>
+  html`<svg viewBox="0 0 14 14" aria-hidden="true">${shape === "circle" ? svg`<circle cx="7" cy="7" r="6" fill=${fill}></circle>` : svg`<polygon points=${OUTLINES[shape]} fill=${fill}></polygon>`}</svg>`;
 
 function filter(group, key) {
   const { where } = state;

@@ -74,8 +74,8 @@ function teachingFile({ saved, facts, keys, ranks, checked }) {
 export function draw(now) {
   const { saved, facts } = now;
   const hits = saved.answers.map((each) => ({ ...facts.images[each.image_id], patient: facts.images[each.image_id]?.patient_key, ...each }));
-  const shares = saved.rounds.length || saved.search.where.length ? "" : sharesOf(hits);
-  const said = saved.outlier ? verdictOf(saved).title : saved.rounds.length ? tr("Refined by your marks") : shares && `${tr("Of {count} results:", { count: hits.length })} ${shares}`;
+  const shares = saved.verdict || saved.outlier || saved.rounds.length || saved.search.where.length ? "" : sharesOf(hits);
+  const said = saved.verdict || (saved.outlier ? verdictOf(saved).title : saved.rounds.length ? tr("Refined by your marks") : shares && `${tr("Of {count} results:", { count: hits.length })} ${shares}`);
   const verdicts = new Map(saved.marks.map(({ image_id, relevance }) => [image_id, Math.sign(relevance)]));
   return html`<article class="saved-sheet">
       <h1>${saved.title}</h1>
@@ -83,7 +83,7 @@ export function draw(now) {
       <p><a class="button primary" href=${withFields("/", { case: saved.id, collection: facts.collection })}>${tr("Open the search")}</a></p>
       <div class="case-top">${query(now)}<p class="note">${saved.note}</p></div>
       <h2>${tr("Results as they were")}</h2>
-      ${said ? html`<p id="verdict">${said}</p>${shares ? html`<p class="hint">${tr("Not a probability for this patient.")}</p>` : nothing}` : nothing}
+      ${said ? html`<p id="verdict">${said}</p>${shares ? html`<p class="hint">${tr("How often such agreement was right is not known.")} ${tr("Not a probability for this patient.")}</p>` : nothing}` : nothing}
       ${saved.missing ? html`<p class="hint">${trn("{count} result is left out: its image is no longer in the collection.", "{count} results are left out: their images are no longer in the collection.", saved.missing)}</p>` : nothing}
       <ol class="grid" id="answers" role="list" aria-label=${tr("Results as they were")}>${saved.answers.map((hit, index) => answer(hit, index, now, verdicts))}</ol>
     </article>

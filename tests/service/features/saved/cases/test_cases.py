@@ -75,12 +75,12 @@ def titles(client: FlaskClient, address: str = "/v1/cases") -> list[str]:
 
 
 def test_a_saved_case_comes_back_as_it_was(client: FlaskClient, ids: list[str]) -> None:
-    sent = new_case(ids, note="First.\n\nSecond.", outlier=True)
+    sent = new_case(ids, note="First.\n\nSecond.", outlier=True, verdict="No clear answer.")
     saved = save(client, sent)
     read = client.get(f"/v1/cases/{saved['id']}").json
     assert read == saved
     assert read["search"].items() >= sent["search"].items()
-    for name in ("title", "note", "rounds", "marks", "method", "outlier"):
+    for name in ("title", "note", "rounds", "marks", "method", "outlier", "verdict"):
         assert read[name] == sent[name]
     assert [
         {key: hit[key] for key in ("rank", "image_id", "score", "distance")} for hit in read["answers"]
@@ -273,9 +273,10 @@ def test_the_size_of_stored_cases_is_that_of_their_bytes(
 
 def test_deleted_images_vanish_from_a_case(writable: Path, ids: list[str]) -> None:
     client = create_app(writable, settings.load()).test_client()
-    address = f"/v1/cases/{save(client, new_case(ids))['id']}"
+    address = f"/v1/cases/{save(client, new_case(ids, verdict='2 of the 2 nearest'))['id']}"
     client.delete(f"/v1/images/{ids[1]}")
     case = client.get(address).json
+    assert case["verdict"] == ""
     assert [hit["image_id"] for hit in case["answers"]] == [ids[2]]
     assert case["missing"] == 1
     assert ids[1] not in json.dumps(case)
@@ -447,8 +448,8 @@ def test_the_client_saves_finds_and_exports_cases(app: Flask, pictures: list[Pat
         assert not saved.outlier
         strange = service.search(ids[0], k=2)
         strange.query.outlier = True
-        by_id = service.save_case("By id", strange, query=ids[0])
-        assert service.case(by_id.id).outlier
+        by_id = service.save_case("By id", strange, query=ids[0], verdict="Odd.")
+        assert (service.case(by_id.id).outlier, service.case(by_id.id).verdict) == (True, "Odd.")
         assert [case.title for case in service.cases(limit=1)] == ["By id", "Upload"]
         assert [case.id for case in service.cases("note")] == [saved.id]
         assert service.change_case(by_id.id, shared=True) == service.case(by_id.id)
