@@ -2,11 +2,11 @@
 
 import { language, number as format, tr, trn } from "./translate.js";
 
-/** What went wrong; title and message are for the user, temporary is true if trying again may help; status is that of a response, else 0. */
+/** What went wrong; title and message are for the user, temporary is true if trying again may help; status and kind are those of a response, else 0 and none. */
 export class Problem extends Error {
-  constructor(title, message, temporary = false, status = 0) {
+  constructor(title, message, temporary = false, status = 0, kind = "") {
     super(message);
-    Object.assign(this, { title, temporary, status });
+    Object.assign(this, { title, temporary, status, kind });
   }
 }
 
@@ -68,13 +68,15 @@ const TEXTS = {
 /** The problem (RFC 9457) of a response with an error status. */
 export async function problemIn(response) {
   const { status } = response;
-  const message = problemText(await response.json().catch(() => ({})), status);
-  return new Problem(TITLES[status] ?? tr("The search failed"), message, [401, 429].includes(status) || status >= 500, status); // 401: the login is asked for again
+  const body = await response.json().catch(() => ({}));
+  return new Problem(TITLES[status] ?? tr("The search failed"), problemText(body, status), [401, 429].includes(status) || status >= 500, status, kindOf(body)); // 401: the login is asked for again
 }
 
-export function problemText({ type = "", detail }, status) {
-  const text = TEXTS[type.split("#").at(-1)];
-  const given = detail && sentence(detail);
+const kindOf = ({ type = "" }) => type.split("#").at(-1);
+
+export function problemText(body, status) {
+  const text = TEXTS[kindOf(body)];
+  const given = body.detail && sentence(body.detail);
   if (language !== "en" && text) return given ? `${text} (${given})` : text;
   return given ?? tr("The service responded with status {status}.", { status: String(status) });
 }

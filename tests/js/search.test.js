@@ -117,7 +117,7 @@ test("the verdict is one line", () => {
 test("how often such an agreement is right is said with its interval, where it is known", () => {
   const agreement = { key: "label", value: "CT", agreeing: 8, answers: 10, right: 0.806818, low: 0.711, high: 0.876, images: 86 }; // 70 of 86 by Laplace's rule
   assert.equal(testedOf(agreement).text, "Tested on this collection: with agreement like this, the label was right for 70 of 86 images (95 % CI 71 to 88 %).");
-  assert.equal(testedOf(agreement).short, "Tested: right for 70 of 86 images");
+  assert.equal(testedOf(agreement).short, "Tested: right for 70 of 86 images.");
   assert.match(testedOf({ ...agreement, right: 54 / 55, images: 53, low: 0.932, high: 1 }).text, / 53 of 53 .* \(95 % CI 93 to 100 %\)/);
   assert.equal(testedOf({ ...agreement, agreeing: 5 }), null);
   assert.equal(testedOf({ ...agreement, right: null, low: null, high: null }), null);
@@ -182,8 +182,12 @@ test("what is said of an answer has the parts that are shown", () => {
   const agreement = [{ key: "label", value: "a", agreeing: 3, answers: 4, right: 20 / 22, low: 0.75, high: 0.99, images: 20 }];
   const said = (query, shownQuery = {}) => summaryOf({ answer: { results: hits, agreement, query }, settings: { where: [] }, fields: {}, shownQuery });
   const usual = said({ likeness: 0.5 });
-  assert.deepEqual([usual.title, usual.text, usual.tested.short], ["3 of the 4 nearest are labelled “a”", undefined, "Tested: right for 19 of 20 images"]);
+  assert.deepEqual([usual.title, usual.text, usual.tested.short], ["3 of the 4 nearest are labelled “a”", undefined, "Tested: right for 19 of 20 images."]);
   assert.equal(said({ likeness: 0.5 }, { region: [1, 2, 3, 4] }).tested.text, "Not tested for a search like this.");
+  const wrong = { ...agreement[0], right: 10 / 22 };
+  const often = (shownQuery) => summaryOf({ answer: { results: hits, agreement: [wrong], query: { likeness: 0.5 } }, settings: { where: [] }, fields: {}, shownQuery });
+  assert.match(often({}).words, /^No clear answer: .* right for 9 of 20 images .* wrong too often here/);
+  assert.equal(often({ region: [1, 2, 3, 4] }).title, usual.title); // which nothing was counted for
   const poor = said({ likeness: 0.01 });
   assert.deepEqual([poor.level, poor.title.slice(0, 10), poor.text], ["poor", "Poor match", usual.title]);
   assert.match(usual.words, /^3 of the 4 nearest are labelled “a”\. Tested on this collection: .* right for 19 of 20 images .* Not a probability for this patient\.$/);

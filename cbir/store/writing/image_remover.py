@@ -5,7 +5,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import Connection, delete, select, text
+from sqlalchemy import Connection, delete, func, select, text
 
 from cbir.errors import CbirError, CollectionBusy, CollectionDamaged
 from cbir.store.base import metadata, schema, stored_models
@@ -31,6 +31,8 @@ from cbir.store.snapshot import derived_files
 from cbir.store.snapshot.stored_snapshot import note_erasure
 from cbir.store.views import snapshot_build
 from cbir.store.writing.label_writer import LabelWriter
+
+CONTENT_DIGITS = 32  # of the hash of its content, with which the id of an image begins
 
 
 def compact_files(
@@ -202,13 +204,17 @@ class ImageRemover(LabelWriter):
     def images_of(self, patient_key: str) -> list[str]:
         """Return the ids of a patient's images in the order in which they were added, then those of deleted ones."""
         query = select(images.c.image_id).where(images.c.patient_key == patient_key).order_by(images.c.number)
+        content = func.substr(changed_images.c.image_id, 1, CONTENT_DIGITS)
+        copies = select(changed_images.c.image_id).join(forgotten, content == forgotten.c.content_hash)
         of_patient = forgotten.c.patient_key == patient_key
-        present = changed_images.c.image_id.in_(select(images.c.image_id))
-        begins_alike = changed_images.c.image_id.startswith(forgotten.c.content_hash)
-        copies = select(changed_images.c.image_id).join(forgotten, begins_alike).where(of_patient, ~present)
         with self._engine.connect() as connection:
-            deleted = {*connection.scalars(select(forgotten.c.content_hash).where(of_patient))}
-            return [*connection.scalars(query), *sorted(deleted.union(connection.scalars(copies)))]
+            present = list(connection.scalars(query))
+            deleted = set(connection.scalars(select(forgotten.c.content_hash).where(of_patient)))
+            deleted.update(connection.scalars(copies.where(of_patient)))
+        deleted.difference_update(
+            self.existing_images(list(deleted))
+        )  # another patient may have the same pixels
+        return [*present, *sorted(deleted)]
 
     def erase_patient(self, keys: Sequence[str]) -> int:
         """Remove every trace of the patients with these `keys` from all files; return the number of images erased.

@@ -44,7 +44,7 @@ Verdict = Annotated[
     Field(
         max_length=MAX_NOTE,
         description="What the page said of the results together, in its language then; empty where a result is left "
-        "out, since it spoke of that one too.",
+        "out, since it spoke of that one too, and for others with a filter.",
         examples=["8 of the 10 nearest are labelled “severe”"],
     ),
 ]

@@ -14,7 +14,7 @@ const STEP = 24; // members that are loaded at once
 const MAX_SIZE = 100; // results of a group in one answer
 
 /** How many images of the group of `hit` are not shown yet, of as many as an answer can have. */
-export const leftOf = ({ group }, shown = []) => Math.max(Math.min(group?.more ?? 0, MAX_SIZE - 1) - shown.length, 0);
+export const leftOf = ({ group }, shown = []) => shown.isAll ? 0 : Math.max(Math.min(group?.more ?? 0, MAX_SIZE - 1) - shown.length, 0);
 
 /** The others of the group of `hit` in the results of a larger answer, with ranks such as "3.1". */
 export function membersOf(hit, results) {
@@ -156,10 +156,10 @@ export async function run() {
 }
 
 export function showError(error) {
-  const { title = tr("Something went wrong on this page"), temporary, status } = error;
+  const { title = tr("Something went wrong on this page"), temporary, kind } = error;
   if (!error.title) console.error(error);
   const message = error.title ? error.message : tr("Reload the page and search again.");
-  update({ busy: null, problem: { title, message, status, again: temporary && (() => (state.query ? run() : location.reload())) } });
+  update({ busy: null, problem: { title, message, kind, again: temporary && (() => (state.query ? run() : location.reload())) } });
 }
 
 /** Show more images of the group of `hit`, or that one alone where there are no more. */
@@ -171,7 +171,8 @@ export async function showMore(hit) {
   try {
     const fields = { ...state.fields, include: ["cards"], group_size: 1 + shown.length + Math.min(left, STEP) };
     const answer = await sendSearch(state.shownQuery, fields, { collection: collectionName(), signal: running.signal });
-    show(membersOf(hit, answer.results));
+    const members = membersOf(hit, answer.results);
+    show(Object.assign(members, { isAll: members.length <= shown.length })); // an answer may have none more
   } catch (error) {
     if (error.name !== "AbortError") showError(error);
   }

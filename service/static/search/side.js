@@ -60,7 +60,7 @@ function verdict(now) {
     ${text ? html`<p>${text}</p>` : nothing}
     ${isLeftOut ? html`<p id="left-out">${tr("This picture is in the collection, and left out of its results.")}</p>` : nothing}
     ${level === "outlier" ? nothing : shareBar(now)}
-    ${caution ? html`<p id="agreement">${tested ? html`<span class="tested">${tested.text}</span> ` : nothing}${tested?.short ? html`<span class="short">${tested.short}</span>` : nothing}<span>${caution}</span></p>` : nothing}
+    ${caution ? html`<p id="agreement">${tested ? html`<span class="tested">${tested.text}</span> ` : nothing}${tested?.short ? html`<span class="short">${tested.short} </span>` : nothing}<span>${caution}</span></p>` : nothing}
     ${likeness ? html`<p id="likeness">${likeness.split(/(?=\s*[:：])/).map((part) => html`<span>${part}</span>`)}</p>` : nothing}
     ${callParts("lines", now)}
   </section>`;

@@ -113,8 +113,7 @@ export function testedOf(agreement) {
   if (Number.isNaN(count) || agreement.agreeing <= agreement.answers / 2) return null;
   const { low, high, images } = agreement;
   const values = { count, images, low: Math.floor(low * 100), high: Math.ceil(high * 100) };
-  const text = tr("Tested on this collection: with agreement like this, the label was right for {count} of {images} images (95 % CI {low} to {high} %).", values);
-  return { text, short: tr("Tested: right for {count} of {images} images", values) };
+  return { text: tr("Tested on this collection: with agreement like this, the label was right for {count} of {images} images (95 % CI {low} to {high} %).", values), short: sentence(tr("Tested: right for {count} of {images} images", values)) };
 }
 
 /** What is said of the answer of a state: {level, title, text, likeness, caution, tested {text, short}}, each undefined or null where there is nothing to say, and `words`: all of it. */
@@ -122,12 +121,10 @@ export function summaryOf({ answer, fields, settings, shownQuery }) {
   const refined = Boolean(fields?.feedback?.length);
   const found = verdictOf(answer.query);
   const { level } = found ?? {};
-  const agreement = agreementOn(answer);
-  const said = level === "outlier" ? null : headlineOf({ results: answer.results, where: settings.where, refined, patient: answer.query.patient, agreement });
-  const { text: headline, caution } = said ?? {};
+  const agreement = isCounted(answer, shownQuery.region) ? agreementOn(answer) : undefined;
+  const { text: headline, caution } = (level !== "outlier" && headlineOf({ results: answer.results, where: settings.where, refined, patient: answer.query.patient, agreement })) || {};
   const [title, text] = headline && level !== "poor" ? [headline, found?.text] : [found?.title, found?.text ?? headline];
-  const untested = { text: tr("Not tested for a search like this."), short: null };
-  const tested = caution && !refined ? ((isCounted(answer, shownQuery.region) && testedOf(agreement)) || untested) : null;
+  const tested = caution && !refined ? (testedOf(agreement) ?? { text: tr("Not tested for a search like this."), short: null }) : null;
   const likeness = headline && level === "unusual" ? found.title : null;
   const words = [title, text, likeness, tested?.text, caution].filter(Boolean).map(sentence).join(" ");
   return { level, title, text, caution, tested, likeness, words };

@@ -46,7 +46,7 @@ def run(step: tuple[Any, ...], writer: Writer) -> object:
         case ("label", number, key, value):
             return writer.set_labels(entry(number)[0].content_hash, {key: value})
         case ("erase", patient):
-            return writer.erase_patient([f"p{patient}"])
+            return writer.images_of(f"p{patient}"), writer.erase_patient([f"p{patient}"])
         case ("compact", refit):
             return writer.compact(refit=refit)
     return writer.finish()

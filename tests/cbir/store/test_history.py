@@ -135,6 +135,21 @@ def test_erasing_deletes_the_replies_that_name_the_patients_images(collection, e
     assert [key for key in bodies if collection.find_reply(key)] == ["other"]
 
 
+def test_images_of_a_patient_are_those_of_now_and_the_deleted_ones_but_no_other_patients(collection, entries):
+    first, second = "a" * 32, "b" * 32
+    with collection.writer() as writer:
+        (kept, deleted) = writer.add(entries(0, 2, patient=first)).ids
+        (others,) = writer.add(entries(2, 3, patient=second)).ids
+        (copy,) = writer.add(entries(2, 3, patient=first), duplicates=True).ids
+        writer.set_labels(others, {"view": "AP"})  # so that the history names it
+        writer.delete([deleted, copy])
+        assert copy.startswith(others)
+        assert writer.images_of(first) == [kept, *sorted([deleted, copy])]
+        assert writer.images_of(second) == [others]
+        writer.erase_patient([first])
+        assert writer.images_of(first) == []
+
+
 def test_an_image_keeps_its_newest_entries(
     collection: Collection, entries: MakeEntries, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,8 @@ def find_visible_case(case_id: str) -> VisibleCase:
     if not _may_see(viewer, row, records):
         raise NotFound(f"there is no case {case_id}")
     kept = content.only(records.__contains__)
+    if viewer.limited and row.owner != viewer.owner:  # it counts searches of images that they may not see
+        kept = kept.model_copy(update={"verdict": ""})
     return VisibleCase(row, kept, len(content.answers) - len(kept.answers), records)
 
 

@@ -13,7 +13,7 @@ import { summaryOf } from "./search/verdict.js";
 import { tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
 
-const MAX_ANSWERS = 200; // that a case keeps
+const [MAX_ANSWERS, MAX_VERDICT] = [200, 10_000]; // results, and characters said of them, that a case keeps
 const MAX_ROUNDS = 50;
 const drafts = new WeakMap(); // {title, note} of queries, typed and not kept yet
 
@@ -90,7 +90,7 @@ function content() {
   const results = shownHits({ ...state, members: new Map() });
   const params = { ...fields, parameters: fields.parameters ?? {} };
   const isBefore = settings.view === "before"; // results of which nothing was said
-  return toContent({ query, params, answer: { query: answer.query, rerank: isBefore ? { method: "none" } : answer.rerank, results }, rounds, marks: asText(marks), verdict: isBefore ? "" : summaryOf(state).words });
+  return toContent({ query, params, answer: { query: answer.query, rerank: isBefore ? { method: "none" } : answer.rerank, results }, rounds, marks: asText(marks), verdict: isBefore || results.length > MAX_ANSWERS ? "" : summaryOf(state).words.slice(0, MAX_VERDICT) });
 }
 
 async function save(asked) {

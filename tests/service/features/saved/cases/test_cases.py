@@ -320,6 +320,9 @@ def test_a_limited_caller_sees_only_cases_about_its_images(ward: Ward) -> None:
     elsewhere = ward.client(Scope.search, collections=[ward.other.name])
     assert titles(elsewhere) == []
     problem(elsewhere.get(f"/v1/cases/{seen['id']}"), 404)
+    counted = save(owner, new_case(visible[:3], verdict="Right for 70 of 86 images.", **shared))
+    said = [who.get(f"/v1/cases/{counted['id']}").json["verdict"] for who in (owner, limited)]
+    assert said == ["Right for 70 of 86 images.", ""]
 
 
 @pytest.mark.parametrize("by_command", [True, False])
