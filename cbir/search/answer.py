@@ -33,7 +33,9 @@ class QueryFacts(BaseModel):
     )
     patient: str | None = Field(
         default=None,
-        description="Key of the patient of an image of the collection, as results have it; null if unknown.",
+        description="Key of the patient of an image of the collection, as results have it; null if unknown. That of "
+        "a DICOM file is given with `include=cards` where results are of that patient, and counts towards "
+        "`identifiers_per_hour`.",
         examples=[None],
     )
     width: int = Field(description="Width of the query in pixels; 0 for a text or vector.", examples=[512])

@@ -19,6 +19,7 @@ from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source
 from service.collections.stored_pictures import region_of_id, region_of_upload
 from service.collections.uploads import describe_task, describe_upload, view_upload
+from service.http.problems import TooManyRequests
 from service.http.request_params import MAX_SIDE, UPLOAD_NAME
 from service.http.search_parameters import ByImage, SearchBody
 from service.http.timeouts import query_deadline
@@ -122,7 +123,18 @@ def search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> An
         answer = _search(searcher, search, queries, search_request, deadline)
     answer = search.completed(answer)
     add_query(answer, searcher.collection, queries if VECTOR in params.include else [], views[0])
+    if CARDS in params.include:
+        answer.query.patient = _known_patient(searcher.collection, queries[0], answer)
     return _complete(answer, search, [])
+
+
+def _known_patient(collection: Collection, image: QueryImage, answer: Answer) -> str | None:
+    """Return the key of a file's patient if a result is of that patient and the limit of identifiers allows."""
+    try:
+        key = key_of_identifier(collection, image.patient_id) if image.patient_id.strip() else None
+    except TooManyRequests:  # the search itself needs no patient
+        return None
+    return key if any(hit.patient == key for hit in answer.results) else None
 
 
 def _search(

@@ -79,6 +79,19 @@ def test_patients_by_file_are_limited_and_logged(indexed: Path, tmp_path: Path) 
     assert "patient-" not in written_lines
 
 
+def test_a_patient_beyond_the_limit_is_not_named_and_the_search_goes_on(indexed: Path) -> None:
+    client = create_app(indexed, settings.load(identifiers_per_hour=1)).test_client()
+
+    def named(patient: str) -> bool:
+        form = {"image": (io.BytesIO(dicom_of(patient)), "x"), "include": "cards", "k": "60"}
+        answer = client.post("/v1/search", data=form)
+        assert answer.status_code == 200
+        assert answer.json["results"]
+        return bool(answer.json["query"]["patient"])
+
+    assert [named(patient) for patient in ("patient-1", "patient-2", "patient-1")] == [True, False, True]
+
+
 def test_in_python(indexed: Path, ids: list[str], tmp_path: Path) -> None:
     with cbir.open(indexed) as collection:
         found = collection.search(ids[5], same_patient=True)

@@ -280,14 +280,19 @@ def test_own_study_is_left_out(client: FlaskClient, in_studies: Any, studies: Pa
     assert len(ranked(upload(client, NEW, k=60))) == len(in_studies)
 
 
-def test_the_patient_of_an_image_of_the_collection_is_known_not_that_of_an_upload(
+def test_the_patient_of_an_image_of_the_collection_is_known_and_on_the_page_that_of_an_upload(
     client: FlaskClient, in_studies: Any, studies: Path
 ) -> None:
-    """An upload may claim any patient: with the key, identifiers could be tried."""
+    """An upload may claim any patient: with the key, identifiers could be tried, so they are counted."""
     of_image = client.post("/v1/search", json={"image_id": in_studies["1.2.1.0", 0], "k": 60}).json
     patients = [hit["patient"] for hit in of_image["results"]]
     assert patients.count(of_image["query"]["patient"]) == 2 * SLICES - 1
     assert upload(client, NEW).json["query"]["patient"] is None
+    known = upload(client, NEW, include="cards", k=60).json
+    assert known["query"]["patient"] == of_image["query"]["patient"]
+    assert known["query"]["patient"] in [hit["patient"] for hit in known["results"]]
+    other = upload(client, NEW, include="cards", k=60, exclude_patient=known["query"]["patient"]).json
+    assert other["query"]["patient"] is None  # none of them is in the answer
     (studies / "patient.key").rename(studies / "kept.key")
     try:
         with cbir.open(studies) as db:
