@@ -2,11 +2,11 @@
 
 import { language, number as format, tr, trn } from "./translate.js";
 
-/** What went wrong; title and message are for the user, temporary is true if trying again may help; status and kind are those of a response, else 0 and none. */
+/** What went wrong; title and message are for the user, temporary is true if trying again may help; status and kind are those of a response, else 0 and "". */
 export class Problem extends Error {
-  constructor(title, message, temporary = false, status = 0, kind = "") {
+  constructor(title, message, temporary = false, status = 0, type = "") {
     super(message);
-    Object.assign(this, { title, temporary, status, kind });
+    Object.assign(this, { title, temporary, status, kind: type.split("#").at(-1) });
   }
 }
 
@@ -69,14 +69,12 @@ const TEXTS = {
 export async function problemIn(response) {
   const { status } = response;
   const body = await response.json().catch(() => ({}));
-  return new Problem(TITLES[status] ?? tr("The search failed"), problemText(body, status), [401, 429].includes(status) || status >= 500, status, kindOf(body)); // 401: the login is asked for again
+  return new Problem(TITLES[status] ?? tr("The search failed"), problemText(body, status), [401, 429].includes(status) || status >= 500, status, body.type); // 401: the login is asked for again
 }
 
-const kindOf = ({ type = "" }) => type.split("#").at(-1);
-
-export function problemText(body, status) {
-  const text = TEXTS[kindOf(body)];
-  const given = body.detail && sentence(body.detail);
+export function problemText({ type = "", detail }, status) {
+  const text = TEXTS[type.split("#").at(-1)];
+  const given = detail && sentence(detail);
   if (language !== "en" && text) return given ? `${text} (${given})` : text;
   return given ?? tr("The service responded with status {status}.", { status: String(status) });
 }

@@ -111,8 +111,7 @@ const rightOf = ({ right, images } = {}) => Math.round((right ?? NaN) * (images 
 export function testedOf(agreement) {
   const count = rightOf(agreement);
   if (Number.isNaN(count) || agreement.agreeing <= agreement.answers / 2) return null;
-  const { low, high, images } = agreement;
-  const values = { count, images, low: Math.floor(low * 100), high: Math.ceil(high * 100) };
+  const values = { count, images: agreement.images, low: Math.floor(agreement.low * 100), high: Math.ceil(agreement.high * 100) };
   return { text: tr("Tested on this collection: with agreement like this, the label was right for {count} of {images} images (95 % CI {low} to {high} %).", values), short: sentence(tr("Tested: right for {count} of {images} images", values)) };
 }
 

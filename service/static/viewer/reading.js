@@ -97,8 +97,7 @@ class ReadingView {
     const step = (by, sign, title) => html`<button class="button small" type="button" title=${title} aria-label=${title} ?disabled=${!results[position + by]} @click=${() => this.go(by)}>${sign}</button>`;
     const layout = ([each, name]) => html`<button class="button small" type="button" title="G" data-count=${each} aria-pressed=${String(Number(each) === count)} @click=${() => this.setCount(Number(each))}>${name}</button>`;
     const stacks = this.viewers.filter((each) => each.count > 1).length;
-    const isFree = (name) => name !== "slices" || stacks > 1;
-    const inStep = ([name, title]) => html`<label class="check"><input type="checkbox" ?disabled=${!isFree(name)} .checked=${this.follows[name]} @change=${({ target }) => this.follow(name, target.checked)} /> ${title}</label>`;
+    const inStep = ([name, title]) => html`<label class="check"><input type="checkbox" ?disabled=${name === "slices" && stacks < 2} .checked=${this.follows[name]} @change=${({ target }) => this.follow(name, target.checked)} /> ${title}</label>`;
     return html`<dialog class="reading" aria-label=${tr("Comparison of the query with results")} @keydown=${(event) => this.key(event)} @cancel=${(event) => this.leave(event)} @close=${() => this.closed()}
       @cbir-link=${() => this.draw()} @cbir-ready=${() => this.changed()} @cbir-slice=${() => this.changed()}>
       <header>${step(-1, "←", tr("Previous result"))}${step(1, "→", tr("Next result"))}<h2>${tr("Result {first} of {count}", { first, count: results.length })}</h2>
@@ -110,7 +109,7 @@ class ReadingView {
       <div class="reading-panes" data-count=${count}>
         ${this.pane({ leads: true, source: query.source, label: tr("The query"), marked: query.region, caption: html`<span class="reading-words"><strong>${tr("Query")}</strong> ${query.caption}</span>` })}
         ${Array.from({ length: count }, (_, index) => this.resultPane(results[position + index]))}</div>
-      <p class="reading-link" role="status">${stacks === 1 && this.viewers.some(({ source, count: slices }) => source && !source.series && slices === 1) ? UNLINKED : (this.follows.slices && LINKS[this.viewers[0]?.linkedBy]) || nothing}</p>
+      <p class="reading-link" role="status">${stacks === 1 && this.viewers.some(({ isAlone }) => isAlone) ? UNLINKED : (this.follows.slices && LINKS[this.viewers[0]?.linkedBy]) || nothing}</p>
       <div class="reading-extras">${callParts("readingExtras", this)}</div>
       <section class="metadata" tabindex="0" aria-label=${tr("Metadata")} ?hidden=${!metadata}><dl>${metadata}</dl></section>
     </dialog>`;

@@ -41,6 +41,7 @@ export class CbirViewer extends PictureView {
   index = 0; // that is wanted
   anchor = 0; // that the others of the group were at their anchors with
   shownIndex = -1; // whose picture is shown
+  isAlone = false; // one picture that is known to be of no series
   leads = false; // others of its group begin with the slice that belongs to its own
   follows = { slices: true, window: true, zoom: true };
   #source = null;
@@ -68,6 +69,7 @@ export class CbirViewer extends PictureView {
     const isSame = !isLeft && this.#source && source && slices.length === slicesOf(this.#source).slices.length && slices.every((slice, at) => keyOf(slice) === keyOf(slicesOf(this.#source).slices[at]));
     this.#source = source;
     if (isSame) return this.goTo(source.kind === "stack" ? index : this.index);
+    this.isAlone = slices.length === 1 && !source.series;
     if (source?.series) this.#loadSeries(source, slices);
     if (this.picture && this.slice && slices[index] && keyOf(this.slice) === keyOf(slices[index])) return this.#widen(slices, index);
     Object.assign(this, { slices, index, shownIndex: -1, word: source?.word ?? tr("Slice") });
@@ -80,8 +82,10 @@ export class CbirViewer extends PictureView {
   }
 
   async #loadSeries(source, slices) {
-    const stack = await seriesOf(source).catch(() => null); // without it, it stays one picture
-    if (stack && this.slices === slices) this.#widen(stack.slices, stack.index);
+    const stack = await seriesOf(source).catch(() => undefined); // without it, it stays one picture
+    if (this.slices !== slices) return;
+    this.isAlone = stack === null;
+    return stack ? this.#widen(stack.slices, stack.index) : this.link();
   }
 
   /** The picture that is shown is one of a stack, now that its slices are known: what the user has done to it stays. */

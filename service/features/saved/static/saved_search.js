@@ -88,9 +88,8 @@ function obstacle({ query, facts }) {
 function content() {
   const { answer, fields, query, rounds, marks, settings } = state;
   const results = shownHits({ ...state, members: new Map() });
-  const params = { ...fields, parameters: fields.parameters ?? {} };
   const isBefore = settings.view === "before"; // results of which nothing was said
-  return toContent({ query, params, answer: { query: answer.query, rerank: isBefore ? { method: "none" } : answer.rerank, results }, rounds, marks: asText(marks), verdict: isBefore || results.length > MAX_ANSWERS ? "" : summaryOf(state).words.slice(0, MAX_VERDICT) });
+  return toContent({ query, params: { ...fields, parameters: fields.parameters ?? {} }, answer: { query: answer.query, rerank: isBefore ? { method: "none" } : answer.rerank, results }, rounds, marks: asText(marks), verdict: isBefore || results.length > MAX_ANSWERS ? "" : summaryOf(state).words.slice(0, MAX_VERDICT) });
 }
 
 async function save(asked) {

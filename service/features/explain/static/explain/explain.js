@@ -77,7 +77,7 @@ function toggle() {
   isOn = !isOn;
   explained = state.query;
   hide();
-  update({});
+  update(isOn && state.sheet ? { sheet: false, notice: hintOf(state) } : {}); // on a phone it covers the results
   showOn(document.activeElement?.closest?.("#columns .card") ?? null);
   if (reading) drawReading(reading);
 }
@@ -121,10 +121,11 @@ function readingExtras(view) {
 
 const actions = (now) => (isExplained(now) ? html`<button class="button" type="button" id="explain" aria-pressed=${String(isOn)} @click=${toggle}>${tr("Why similar")}</button>` : nothing);
 
+const hintOf = (now) => (kind(now) === "places" ? tr("Point at or tap a result: places in colour match between it and the query, yellow best.") : tr("Point at or tap a result: the bars show what its distance consists of, the lines the strongest edges."));
+
 function panels(now) {
   if (!isOn || !isExplained(now) || !now.answer) return nothing;
-  const words = kind(now) === "places" ? tr("Point at or tap a result: places in colour match between it and the query, yellow best.") : tr("Point at or tap a result: the bars show what its distance consists of, the lines the strongest edges.");
-  return html`<p class="hint" id="explain-hint">${words} ${tr("It shows what the search compares, and is no diagnosis.")}</p>`;
+  return html`<p class="hint" id="explain-hint">${hintOf(now)} ${tr("It shows what the search compares, and is no diagnosis.")}</p>`;
 }
 
 function install() {
