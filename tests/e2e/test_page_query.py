@@ -299,9 +299,11 @@ def test_windows_for_ct_on_the_query_and_in_the_comparison(page: sync_api.Page) 
     assert viewers(page, "viewer.scale")[0] != 1
     dialog.get_by_role("button", name="Fit").click()
     assert viewers(page, "viewer.scale") == [1, 1]
-    dialog.get_by_role("button", name="Reset").click()
+    reset = dialog.get_by_role("button", name="Reset")
+    sync_api.expect(reset).to_have_count(1)  # that of the other picture is gone with the next frame
+    reset.click()
     assert viewers(page, "[viewer.window, viewer.inverted]") == [[None, False]] * 2
-    dialog.get_by_role("button", name="Reset").wait_for(state="hidden")
+    sync_api.expect(reset).to_have_count(0)
     stage.focus()
     page.keyboard.press("m")
     pane = stage.bounding_box()

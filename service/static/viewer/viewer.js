@@ -85,7 +85,7 @@ export class CbirViewer extends PictureView {
     const stack = await seriesOf(source).catch(() => undefined); // without it, it stays one picture
     if (this.slices !== slices) return;
     this.isAlone = stack === null;
-    return stack ? this.#widen(stack.slices, stack.index) : this.link();
+    return stack ? this.#widen(stack.slices, stack.index) : this.dispatch("link", { linkedBy: this.linkedBy });
   }
 
   /** The picture that is shown is one of a stack, now that its slices are known: what the user has done to it stays. */
