@@ -269,6 +269,17 @@ def test_large_file(page: sync_api.Page, tmp_path: Path) -> None:
     assert not page.get_by_role("button", name="Try again").is_visible()
 
 
+def test_frames_beside_a_picture_that_is_alone_say_why_they_move_alone(page: sync_api.Page) -> None:
+    choose(page, Path(str(get_testdata_file("SC_rgb_rle_2frame.dcm"))))
+    see_query(page)
+    page.locator("#columns .card").first.click()
+    until_viewers(page, "viewer.picture")
+    assert viewers(page, "viewer.count > 1") == [True, False]
+    sync_api.expect(page.locator(".reading-link")).to_contain_text(
+        "only one of these pictures belongs to a series"
+    )
+
+
 def test_windows_for_ct_on_the_query_and_in_the_comparison(page: sync_api.Page) -> None:
     choose(page, Path(str(get_testdata_file("CT_small.dcm"))))
     see_query(page)

@@ -211,10 +211,8 @@ class ImageRemover(LabelWriter):
             present = list(connection.scalars(query))
             deleted = set(connection.scalars(select(forgotten.c.content_hash).where(of_patient)))
             deleted.update(connection.scalars(copies.where(of_patient)))
-        deleted.difference_update(
-            self.existing_images(list(deleted))
-        )  # another patient may have the same pixels
-        return [*present, *sorted(deleted)]
+        others = self.existing_images(list(deleted))  # of patients with the same pixels
+        return [*present, *sorted(deleted.difference(others))]
 
     def erase_patient(self, keys: Sequence[str]) -> int:
         """Remove every trace of the patients with these `keys` from all files; return the number of images erased.
