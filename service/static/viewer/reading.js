@@ -109,7 +109,7 @@ class ReadingView {
       <div class="reading-panes" data-count=${count}>
         ${this.pane({ leads: true, source: query.source, label: tr("The query"), marked: query.region, caption: html`<span class="reading-words"><strong>${tr("Query")}</strong> ${query.caption}</span>` })}
         ${Array.from({ length: count }, (_, index) => this.resultPane(results[position + index]))}</div>
-      <p class="reading-link" role="status">${stacks === 1 && this.viewers.some(({ isAlone }) => isAlone) ? UNLINKED : (this.follows.slices && LINKS[this.viewers[0]?.linkedBy]) || nothing}</p>
+      <p class="reading-link" role="status">${stacks === 1 && this.viewers.some((each) => each.isAlone && each.count === 1) ? UNLINKED : (this.follows.slices && LINKS[this.viewers[0]?.linkedBy]) || nothing}</p>
       <div class="reading-extras">${callParts("readingExtras", this)}</div>
       <section class="metadata" tabindex="0" aria-label=${tr("Metadata")} ?hidden=${!metadata}><dl>${metadata}</dl></section>
     </dialog>`;
