@@ -95,7 +95,7 @@ def search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> An
     if params.anywhere:
         region = region_of_upload(state, searcher.collection, files, params)
         if params.same_patient:
-            _note_patient(searcher.collection, region.image)
+            _patient_of(searcher.collection, region.image)
             search_request.of_patient = query_patient(searcher.collection, [region.image], [])
         with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
             answer = searcher.by_region(region, search_request, deadline)
@@ -114,7 +114,7 @@ def search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> An
     ]
     queries = [each.query for each in views]
     if params.same_patient:
-        _note_patient(searcher.collection, queries[0])
+        _patient_of(searcher.collection, queries[0])
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
         queries = search.described(queries)
         if {BEFORE, VECTOR} & {*params.include}:  # a network runs once
@@ -131,7 +131,7 @@ def search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> An
 def _known_patient(collection: Collection, image: QueryImage, answer: Answer) -> str | None:
     """Return the key of a file's patient if a result is of that patient and the limit of identifiers allows."""
     try:
-        key = key_of_identifier(collection, image.patient_id) if image.patient_id.strip() else None
+        key = _patient_of(collection, image)
     except TooManyRequests:  # the search itself needs no patient
         return None
     return key if any(hit.patient == key for hit in answer.results) else None
@@ -156,10 +156,9 @@ def _search(
     return answer
 
 
-def _note_patient(collection: Collection, image: QueryImage) -> None:
-    """Count the identifier in a file towards its limit, and log it."""
-    if image.patient_id.strip():
-        key_of_identifier(collection, image.patient_id)
+def _patient_of(collection: Collection, image: QueryImage) -> str | None:
+    """Return the key of a file's patient, None without one; it is logged, and limited as identifiers are."""
+    return key_of_identifier(collection, image.patient_id) if image.patient_id.strip() else None
 
 
 def _check_query(params: SearchBody) -> None:

@@ -2,11 +2,11 @@
 
 import { language, number as format, tr, trn } from "./translate.js";
 
-/** What went wrong; title and message are for the user, temporary is true if trying again may help; status and kind are those of a response, else 0 and "". */
+/** What went wrong; title and message are for the user, temporary is true if trying again may help; status and type (RFC 9457) are those of a response, else 0 and "". */
 export class Problem extends Error {
   constructor(title, message, temporary = false, status = 0, type = "") {
     super(message);
-    Object.assign(this, { title, temporary, status, kind: type.split("#").at(-1) });
+    Object.assign(this, { title, temporary, status, type });
   }
 }
 

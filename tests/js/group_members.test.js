@@ -7,10 +7,10 @@ const hit = (image_id, key, more, rank = 3) => ({ image_id, rank, group: { key, 
 
 test("as many more are offered as are not shown yet, and at most 100 of a group", () => {
   assert.equal(leftOf(hit("a", "P", 7)), 7);
-  assert.equal(leftOf(hit("a", "P", 7), Array(7).fill({})), 0);
-  assert.equal(leftOf(hit("a", "P", 120), Array(24).fill({})), 75);
+  assert.equal(leftOf(hit("a", "P", 7), { members: Array(7).fill({}), left: 0 }), 0);
+  assert.equal(leftOf(hit("a", "P", 120)), 99);
   assert.equal(leftOf({ group: null }), 0);
-  assert.equal(leftOf(hit("a", "P", 7), Object.assign([], { isAll: true })), 0); // a larger answer had none of them
+  assert.equal(leftOf(hit("a", "P", 7), { members: [], left: 0 }), 0); // a larger answer had none of them
 });
 
 test("members are the other results of the group, ranked below its best, no more than were offered", () => {

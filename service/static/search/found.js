@@ -41,7 +41,7 @@ const ACTIONS = { before: actionsOf("before"), after: actionsOf("after") };
 
 function more(hit, { members }) {
   const left = leftOf(hit, members.get(hit.image_id));
-  if (!left && !members.get(hit.image_id)?.length) return nothing;
+  if (!left && !members.get(hit.image_id)?.members.length) return nothing;
   const [words, name] = left ? [tr("+{count} more", { count: left }), tr("{count} more of the group of rank {rank}", { count: left, rank: hit.rank })] : [tr("Fewer"), tr("Only the first of the group of rank {rank}", hit)];
   return html`<button class="link more" type="button" data-more=${hit.image_id} aria-label=${name} @click=${() => showMore(hit)}>${words}</button>`;
 }

@@ -41,7 +41,7 @@ function viewerSource({ query, answer, shownQuery, busy, problem }) {
   const { file } = query;
   if (file && !shown.has(file)) noteKind(file);
   const answered = Boolean(answer) && shownQuery === query;
-  const waits = Boolean(file) && !shown.get(file) && !answered && Boolean(busy || problem?.kind === "unreadable-image") && last.key !== shownKey(query);
+  const waits = Boolean(file) && !shown.get(file) && !answered && Boolean(busy || problem?.type?.endsWith("#unreadable-image")) && last.key !== shownKey(query);
   if (waits) return { source: null, waits };
   if (last.key !== shownKey(query)) last = { key: shownKey(query), source: sourceOf(query) };
   return { source: last.source, waits: false };

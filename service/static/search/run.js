@@ -13,8 +13,8 @@ import { sendSearch } from "./send_search.js";
 const STEP = 24; // members that are loaded at once
 const MAX_SIZE = 100; // results of a group in one answer
 
-/** How many images of the group of `hit` are not shown yet, of as many as an answer can have. */
-export const leftOf = ({ group }, shown = []) => shown.isAll ? 0 : Math.max(Math.min(group?.more ?? 0, MAX_SIZE - 1) - shown.length, 0);
+/** How many images of the group of `hit` can be shown beside those that are: {members, left}; null for none. */
+export const leftOf = ({ group }, shown = null) => shown?.left ?? Math.min(group?.more ?? 0, MAX_SIZE - 1);
 
 /** The others of the group of `hit` in the results of a larger answer, with ranks such as "3.1". */
 export function membersOf(hit, results) {
@@ -156,23 +156,23 @@ export async function run() {
 }
 
 export function showError(error) {
-  const { title = tr("Something went wrong on this page"), temporary, kind } = error;
+  const { title = tr("Something went wrong on this page"), temporary, type } = error;
   if (!error.title) console.error(error);
   const message = error.title ? error.message : tr("Reload the page and search again.");
-  update({ busy: null, problem: { title, message, kind, again: temporary && (() => (state.query ? run() : location.reload())) } });
+  update({ busy: null, problem: { title, message, type, again: temporary && (() => (state.query ? run() : location.reload())) } });
 }
 
 /** Show more images of the group of `hit`, or that one alone where there are no more. */
 export async function showMore(hit) {
-  const shown = state.members.get(hit.image_id) ?? [];
-  const left = leftOf(hit, shown);
-  const show = (members) => update({ members: new Map(state.members).set(hit.image_id, members) });
-  if (!left) return show([]);
+  const show = (shown) => update({ members: new Map(state.members).set(hit.image_id, shown) });
+  const shown = state.members.get(hit.image_id);
+  const [count, left] = [shown?.members.length ?? 0, leftOf(hit, shown)];
+  if (!left) return show(null);
   try {
-    const fields = { ...state.fields, include: ["cards"], group_size: 1 + shown.length + Math.min(left, STEP) };
+    const fields = { ...state.fields, include: ["cards"], group_size: 1 + count + Math.min(left, STEP) };
     const answer = await sendSearch(state.shownQuery, fields, { collection: collectionName(), signal: running.signal });
     const members = membersOf(hit, answer.results);
-    show(Object.assign(members, { isAll: members.length <= shown.length })); // an answer may have none more
+    show({ members, left: members.length > count ? leftOf(hit) - members.length : 0 }); // none if the answer has no more
   } catch (error) {
     if (error.name !== "AbortError") showError(error);
   }
@@ -185,7 +185,7 @@ export const isStale = ({ query, shownQuery }) => query !== shownQuery;
 export function shownHits({ answer, settings, members, facts }, list = settings.view) {
   if (!answer) return [];
   const hits = list === "before" && answer.before ? answer.before.results.slice(0, Math.min(settings.k, facts.max_results)) : answer.results;
-  return hits.flatMap((hit) => [hit, ...(members.get(hit.image_id) ?? [])]);
+  return hits.flatMap((hit) => [hit, ...(members.get(hit.image_id)?.members ?? [])]);
 }
 
 /** Read what the service says of a collection; null if it does not, which is shown, or if something else was asked for meanwhile. */

@@ -70,7 +70,7 @@ Object.assign(state, {
   answer: null, // of the API, to the search with shownQuery and fields
   shownQuery: null,
   fields: null,
-  members: new Map(), // further results of groups, by their best one
+  members: new Map(), // further results of groups {members, left}, by their best one
   slices: new Map(), // slices of series that cards show, by image
   marks: new Map(), // 1 or -1 by image
   rounds: [], // as text: the marks of each search so far

@@ -77,7 +77,7 @@ function toggle() {
   isOn = !isOn;
   explained = state.query;
   hide();
-  update(isOn && state.sheet ? { sheet: false, notice: hintOf(state) } : {}); // on a phone it covers the results
+  update(state.sheet ? { sheet: !isOn, notice: isOn ? hintOf(state) : "" } : {}); // on a phone it covers the results
   showOn(document.activeElement?.closest?.("#columns .card") ?? null);
   if (reading) drawReading(reading);
 }
