@@ -68,3 +68,17 @@ def test_colours_stay_for_the_rounds_of_a_query_and_not_for_another_one(page, pi
     page.reload()
     start(page)
     expect(page.locator("#explain")).to_have_attribute("aria-pressed", "false")
+
+
+def test_on_a_phone_the_open_query_gives_way_to_the_results(page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.locator("#start .card").first.click()
+    expect(page.locator("#columns .card").first).to_be_visible()
+    for pressed, words in (("true", "tap a result"), ("false", "")):
+        page.locator(".sheet-switch").click()
+        page.locator("#explain").click()
+        expect(page.locator("#explain")).to_have_attribute("aria-pressed", pressed)
+        expect(page.locator(".query.open")).to_have_count(0 if words else 1)
+        if words:
+            expect(page.locator("#notice")).to_contain_text(words)
+    expect(page.locator("#notice")).to_be_empty()
