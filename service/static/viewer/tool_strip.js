@@ -1,7 +1,7 @@
 // The signs on a picture that choose what the left button does, each with a row of choices beside it.
 
 import { fixed, tr } from "../translate.js";
-import { html, live, nothing, render } from "../vendor/lit.js";
+import { html, nothing, render } from "../vendor/lit.js";
 import { PRESETS } from "./levels.js";
 
 const SIGNS = {
@@ -17,15 +17,17 @@ const button = (text, act, { title = nothing, name = nothing, pressed = nothing 
 
 const ROWS = {
   window(viewer) {
-    const change = (index) => ({ target: { valueAsNumber: value } }) => {
-      const window = viewer.shownWindow.with(index, index ? Math.max(value, 1e-6) : value);
+    const digits = (index) => String(Number(viewer.shownWindow[index].toPrecision(5))); // not live: a frame drawn while somebody types leaves what is typed
+    const change = (index) => ({ target }) => {
+      const window = viewer.shownWindow.with(index, index ? Math.max(target.valueAsNumber, 1e-6) : target.valueAsNumber);
       if (window.every(Number.isFinite)) viewer.changeWindow(window);
+      viewer.strip.draw();
+      target.value = digits(index); // where it was no number
     };
-    const number = (index, name) => html`<input type="number" step="any" aria-label=${name} .value=${live(String(Number(viewer.shownWindow[index].toPrecision(5))))} @change=${change(index)} />`;
-    const invert = () => (viewer.inverted = !viewer.inverted);
+    const number = (index, name) => html`<input type="number" step="any" aria-label=${name} .value=${digits(index)} @change=${change(index)} />`;
     return html`${viewer.picture.unit === "HU" ? PRESETS.map(({ name, window }) => button(name, () => viewer.changeWindow(window))) : nothing}
       ${button(tr("Default"), () => viewer.changeWindow(null))}${number(0, tr("Center"))}${number(1, tr("Width"))}
-      ${button(tr("Invert"), invert, { title: "V", pressed: String(viewer.inverted) })}`;
+      ${button(tr("Invert"), () => (viewer.inverted = !viewer.inverted), { title: "V", pressed: String(viewer.inverted) })}`;
   },
   zoom: (viewer) => html`${button("−", () => viewer.zoomBy(0.8), { name: tr("Zoom out") })}<output>${tr("{number} %", { number: fixed(viewer.scale * 100, 0) })}</output>
     ${button("+", () => viewer.zoomBy(1.25), { name: tr("Zoom in") })}${button(tr("Fit"), () => viewer.fit())}
@@ -41,8 +43,7 @@ export class ToolStrip {
 
   constructor(viewer) {
     this.viewer = viewer;
-    this.node = document.createElement("div");
-    this.node.className = "viewer-strip";
+    this.node = Object.assign(document.createElement("div"), { className: "viewer-strip" });
     this.node.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || !this.#open) return;
       event.stopPropagation();

@@ -31,7 +31,6 @@
 import { Problem } from "../problems.js";
 import { tr } from "../translate.js";
 import * as groups from "./groups.js";
-import { indexWithin, slicesAhead } from "./groups.js";
 import { isScaled } from "./levels.js";
 import { framesOf, keyOf, latest, loadPicture, loadValues, seriesOf, slicesOf } from "./picture_source.js";
 import { PictureView } from "./picture_view.js";
@@ -128,8 +127,8 @@ export class CbirViewer extends PictureView {
 
   /** Show the slice at an index, and those that belong to it in the viewers of the group. */
   goTo(index, byUser = false) {
-    if (!this.count || indexWithin(index, this.count) === this.index) return;
-    this.#move(indexWithin(index, this.count), byUser);
+    if (!this.count || groups.indexWithin(index, this.count) === this.index) return;
+    this.#move(groups.indexWithin(index, this.count), byUser);
     groups.followSlice(this, (other, to) => other.#move(to, byUser));
   }
 
@@ -156,7 +155,7 @@ export class CbirViewer extends PictureView {
       if (!(error instanceof Problem)) throw error;
       this.#fail(error, index);
     }
-    if (isCurrent() && this.index === index) for (const each of slicesAhead(this.slices, index)) loadPicture(each, { valued: this.#valued }).catch(() => {});
+    if (isCurrent() && this.index === index) for (const each of groups.slicesAhead(this.slices, index)) loadPicture(each, { valued: this.#valued }).catch(() => {});
     if (isCurrent() && this.index !== index) this.load();
   }
 

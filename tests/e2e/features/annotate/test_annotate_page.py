@@ -51,6 +51,16 @@ MEANS = """() => [...document.querySelectorAll("#panes cbir-viewer")].map(({ pic
     const { data } = context.getImageData(0, 0, body.width, body.height);
     return data.reduce((sum, value, place) => (place % 4 ? sum : sum + value), 0) / (data.length / 4);
 })"""
+DRAW_AGAIN = """async () => {
+    for (const viewer of document.querySelectorAll("#panes cbir-viewer")) viewer.redraw();
+    for (let count = 0; count < 2; count += 1) await new Promise(requestAnimationFrame);
+}"""
+# Within one frame.
+TYPE_AND_RESET = """(field, typed) => {
+    field.value = typed;
+    field.dispatchEvent(new Event("change"));
+    field.parentElement.querySelector("button").click();
+}"""
 PLACES = "() => [...document.querySelectorAll('#panes cbir-viewer')].map(({ place }) => place)"
 WINDOWS = "() => [...document.querySelectorAll('#panes cbir-viewer')].map(({ window }) => window)"
 TARGETS = """() => [...document.querySelectorAll("main button, main input, main a, .top button")]
@@ -231,6 +241,8 @@ def test_one_zoom_and_one_window_for_both(page: sync_api.Page) -> None:
     page.keyboard.press("w")
     page.keyboard.press("Control+a")
     page.keyboard.type("20")  # a dark center: both become lighter
+    page.evaluate(DRAW_AGAIN)
+    assert page.evaluate("document.activeElement.value") == "20", "a frame leaves what is typed"
     page.keyboard.press("Tab")
     until(page, f"({MEANS})().every((mean, place) => mean > {before}[place] + 20)")
     pair = on_screen(page)
@@ -244,8 +256,11 @@ def test_one_zoom_and_one_window_for_both(page: sync_api.Page) -> None:
     assert page.evaluate(PLACES) == [left, right], "it stays for the next pair"
     assert page.evaluate(WINDOWS) == windows
     page.keyboard.press("w")
-    page.get_by_role("button", name="Default").first.click()
-    assert page.evaluate(WINDOWS) == [None, None]
+    center = page.get_by_label("Center").first
+    for typed in ("30", "30", ""):
+        center.evaluate(TYPE_AND_RESET, typed)
+        assert page.evaluate(WINDOWS) == [None, None]
+        until(page, "Number(document.querySelector('#panes input[type=number]').value) === 127.5")
     page.keyboard.press("Escape")
     page.keyboard.press("0")
     assert [place["scale"] for place in page.evaluate(PLACES)] == [1, 1]
