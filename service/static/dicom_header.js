@@ -118,17 +118,19 @@ function normalOf([a, b, c, d, e, f]) {
   return normal.map((value) => value / length);
 }
 
-/** Group slices {directions} by these; those without any are the last group. */
-function parallel(placed) {
+/** Put parts of slices, one after another, into the first group that each belongs to, else into one of its own. */
+function grouped(parts, belongs) {
   const groups = [];
-  for (const each of placed) {
-    const near = ({ directions }) => [0, 3].every((at) => apart(directions.slice(at, at + 3), each.directions.slice(at, at + 3)) <= SAME_DIRECTION);
-    const group = groups.find(([first]) => near(first));
-    if (group) group.push(each);
-    else groups.push([each]);
+  for (const part of parts) {
+    const group = groups.find((others) => belongs(others, part));
+    if (group) group.push(...part);
+    else groups.push([...part]);
   }
   return groups;
 }
+
+/** Whether slices {directions} are parallel. */
+const isParallel = ([a], [b]) => [0, 3].every((at) => apart(a.directions.slice(at, at + 3), b.directions.slice(at, at + 3)) <= SAME_DIRECTION);
 
 /** Whether stacks of slices {at} have some at one place, or run through each other. */
 function overlap(first, second, tolerance) {
@@ -137,17 +139,6 @@ function overlap(first, second, tolerance) {
   const [a, b] = [first, second].map((slices) => slices.map(({ at }) => at));
   const [low, high] = [Math.max(Math.min(...a), Math.min(...b)), Math.min(Math.max(...a), Math.max(...b))];
   return [a, b].every((places) => places.filter((place) => low <= place && place <= high).length >= STACK);
-}
-
-/** Put parts of slices {at}, one after another, into the first pass that does not overlap with them. */
-function merge(parts, tolerance) {
-  const passes = [];
-  for (const part of parts) {
-    const pass = passes.find((others) => !overlap(others, part, tolerance));
-    if (pass) pass.push(...part);
-    else passes.push([...part]);
-  }
-  return passes;
 }
 
 /** The acquisitions of slices, if all have one and none has two slices at one place; else each slice for itself. */
@@ -169,7 +160,7 @@ function alongNormal(group) {
   const places = slices.map(({ at }) => at);
   const mean = (Math.max(...places) - Math.min(...places)) / Math.max(slices.length - 1, 1);
   const tolerance = Math.min(Math.max(SHARE_APART * mean, LEAST_APART), MOST_APART);
-  return merge(partsOf(slices, tolerance), tolerance).map((pass) => pass.sort((a, b) => a.at - b.at));
+  return grouped(partsOf(slices, tolerance), (pass, part) => !overlap(pass, part, tolerance)).map((pass) => pass.sort((a, b) => a.at - b.at));
 }
 
 /**
@@ -180,7 +171,7 @@ function alongNormal(group) {
 export function orderSlices(slices) {
   const described = slices.map((slice) => ({ ...slice, slice, point: numbers(slice.position, 3), directions: numbers(slice.orientation, 6) }));
   const isPlaced = ({ point, directions }) => point && directions && Math.hypot(...directions) > 1;
-  const groups = parallel(described.filter(isPlaced).sort(byNumber));
+  const groups = grouped(described.filter(isPlaced).sort(byNumber).map((each) => [each]), isParallel);
   const rest = described.filter((each) => !isPlaced(each)).sort(byNumber);
   const ordered = groups.map((group) => [group[0], alongNormal(group)]);
   if (rest.length) ordered.push([rest[0], [rest]]);

@@ -53,6 +53,9 @@ export function install() {
   const open = () => document.querySelectorAll("[popover]:popover-open");
   document.addEventListener("toggle", (event) => event.target.matches?.("[popover]") && event.newState === "open" && place(event.target), true);
   addEventListener("resize", () => open().forEach(place));
+  let isDismissed = false; // a press beside an open menu and the bars of buttons closes it, and does nothing else
+  document.addEventListener("pointerdown", ({ target }) => (isDismissed = open().length > 0 && !target.closest("[popover], [popovertarget], .top, .chips")), true);
+  document.addEventListener("click", (event) => isDismissed && event.detail && (event.preventDefault(), event.stopPropagation()), true);
   document.addEventListener("click", (event) => {
     const choice = event.target.closest("[popover] :is(button, a)");
     if (choice && !choice.matches("[popovertarget], [data-stay]")) choice.closest("[popover]").hidePopover?.();

@@ -55,7 +55,7 @@ def test_file_is_answered(page: sync_api.Page, pictures: list[Path]) -> None:
 
 def test_one_result_a_patient_and_more_of_it(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
-    assert "One per patient" in page.inner_text("#group")
+    assert "One per known patient" in page.inner_text("#group")
     first = ids(page)
     assert len(first) == 8  # patients of 30 images
     page.locator("[data-more]").first.click()

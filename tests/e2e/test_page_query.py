@@ -213,11 +213,37 @@ def test_filters_are_offered_with_counts_and_taken_away(page: sync_api.Page, pic
     settle(page)
     assert titles(page) == {"odd"}
     assert "where=label%3Dodd" in page.url
-    page.keyboard.press("Escape")
+    assert page.inner_text("#tally").endswith("of 15")
+    assert page.inner_text("#agreement").endswith("their labels are no evidence.")
+    page.get_by_role("button", name="Done").click()
+    assert page.locator("#filter-menu").is_hidden()
     page.get_by_role("button", name="Remove the filter label=odd").click()
     settle(page)
     assert titles(page) == {"even", "odd"}
     assert "where" not in page.url
+
+
+@pytest.mark.parametrize("touch", [False, True], ids=["mouse", "finger"])
+def test_a_press_beside_a_menu_closes_it_and_does_nothing_else(
+    browser: sync_api.Browser, served: Served, pictures: list[Path], touch: bool
+) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=touch, is_mobile=touch)
+    page.goto(served.address)
+    choose(page, pictures[-1])
+    card = page.locator("#columns .card").nth(4)
+    card.scroll_into_view_if_needed()
+    box = card.bounding_box()
+    assert box
+    press = page.touchscreen.tap if touch else page.mouse.click
+    page.locator("#group").click()
+    assert page.locator("#group-menu").is_visible()
+    press(box["x"] + 20, box["y"] + 20)
+    page.locator("#group-menu").wait_for(state="hidden")
+    page.wait_for_timeout(200)
+    assert page.locator(".reading").count() == 0
+    press(box["x"] + 20, box["y"] + 20)
+    page.locator(".reading").wait_for()
+    page.close()
 
 
 def test_nothing_fits_then_search_without_filters(page: sync_api.Page) -> None:

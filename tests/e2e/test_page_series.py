@@ -1,15 +1,17 @@
 """DICOM series on the page: tools on the query, slices and one window in the comparison, other studies."""
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright import sync_api
 
 from tests.cbir.images.synthetic_series import stack, write_series
+from tests.e2e.browsing import PATIENCE_SECONDS, VIEWERS, see_query, settle, until, until_viewers, viewers
 from tests.e2e.browsing import VIEWER as QUERY
-from tests.e2e.browsing import VIEWERS, see_query, settle, until, until_viewers, viewers
 from tests.indexer.commands import call
 from tests.service.conftest import Served, serving
 
@@ -231,6 +233,55 @@ def test_a_finger_goes_through_slices(browser: sync_api.Browser, served: Served)
     page.close()
 
 
+def test_marks_and_rounds_stay_from_slice_to_slice(searched: sync_api.Page) -> None:
+    asked: list[dict[str, Any]] = []
+    searched.on(
+        "request", lambda request: asked.append(request.post_data_json) if request.method == "POST" else None
+    )
+    liked = searched.locator("#columns .card").nth(1).get_attribute("data-image")
+    searched.locator("#columns .card").nth(1).press("y")
+    searched.locator("#columns .card").nth(2).press("n")
+    searched.keyboard.press("j")
+    until(searched, "document.querySelectorAll('#rounds li').length === 1")
+    settle(searched)
+    until(searched, f"{QUERY}.count === {SLICES}")
+    searched.locator("#side .viewer-slider").fill("5")
+    until(searched, f"{QUERY}.shownIndex === 4")
+    end = time.monotonic() + PATIENCE_SECONDS
+    while len(asked) < 2 and time.monotonic() < end:
+        searched.wait_for_timeout(20)
+    settle(searched)
+    assert asked[1]["image_id"] != asked[0]["image_id"]
+    assert asked[1]["feedback"] == asked[0]["feedback"]
+    assert searched.locator("#judged").inner_text() == "1 like this, 1 not"
+    assert searched.locator("#rounds li").count() == 1
+    assert searched.locator("#learn").is_disabled()
+    searched.go_back()
+    until(searched, f"{QUERY}.slice?.id === '{asked[0]['image_id']}'")
+    settle(searched)
+    assert searched.locator("#judged").inner_text() == "1 like this, 1 not"
+    x, y, width = middle_of(searched)
+    searched.keyboard.press("c")
+    drag(searched, (x - width / 4, y - width / 4), width / 2, width / 2)
+    searched.locator(".region-line").wait_for()
+    until(searched, "document.querySelectorAll('#rounds li').length === 0")
+    settle(searched)
+    assert "feedback" not in asked[-1]  # the region alone is searched for
+    assert searched.locator("#judged").inner_text() == "1 like this, 1 not"
+    assert searched.locator("#learn").is_enabled()
+    assert searched.locator(f'.liked [data-image="{liked}"]').count() == 1
+
+
+def test_a_tool_is_of_all_pictures_beside_each_other(searched: sync_api.Page) -> None:
+    searched.locator("#columns .card").first.click()
+    until_viewers(searched, "viewer.picture")
+    searched.locator('.reading [data-tool="measure"]').nth(1).click()
+    assert viewers(searched, "viewer.tool") == ["measure", "measure"]
+    assert searched.locator(".reading .viewer-row").count() == 1
+    searched.locator('.reading [data-tool="window"]').first.click()
+    assert viewers(searched, "viewer.tool") == ["window", "window"]
+
+
 def middle_of(page: sync_api.Page) -> tuple[float, float, float]:
     """The middle of the query's viewer, and its width."""
     see_query(page)
@@ -304,7 +355,7 @@ def test_dragging_over_a_card_goes_through_its_series(page: sync_api.Page) -> No
 
 def test_one_result_a_patient_without_the_querys_study(searched: sync_api.Page) -> None:
     searched.locator("#group").click()
-    searched.get_by_role("button", name="One per patient").click()
+    searched.get_by_role("button", name="One per known patient").click()
     settle(searched)
     assert sorted(studies(searched, "#columns")) == ["1.2.2.9", "1.2.3.9"]
     searched.locator("#group").click()

@@ -135,13 +135,15 @@ test("the finding of the nearest results is the headline, where most of them hav
   assert.deepEqual(rightIn(17, 27, 0.44), wrong);
   assert.equal(rightIn(21, 30, 0.52).text, "3 of the 4 nearest are labelled “a”");
   assert.equal(headlineOf({ results: hits("a", "a", "b") }).caution, "");
-  assert.equal(sharesOf(hits("b", "a", "a", "c", "c", "d", "d")), "2 a, 2 c, 2 d");
+  assert.equal(sharesOf(hits("b", "a", "a", "c", "c", "d", "d")), "2 a, 2 c, 2 d, …");
+  assert.equal(sharesOf(hits("b", "a", "a")), "2 a, 1 b");
   const nearest = hits(..."aaaaaaaaab", ..."bbbbbbbbbbb");
   assert.equal(headline(nearest), "No clear answer: 12 b, 9 a of 21");
   assert.equal(headline(nearest.slice(0, 15)), "9 of the 10 nearest are labelled “a”");
   assert.equal(headlineOf({ results: nearest.slice(0, 15) }).caution, "Not a probability for this patient.");
   assert.equal(headlineOf({ results: hits("a", "a"), refined: true }).text, "Refined by your marks");
-  assert.equal(headlineOf({ results: hits("a", "a"), where: ["site=A"] }), null);
+  assert.deepEqual(headlineOf({ results: hits("a", "a"), where: ["site=A"] }), { text: "", caution: "The results are what your filter lets through: their labels are no evidence." });
+  assert.equal(headline(hits(..."aabbccd")), "No clear answer: 2 a, 2 b, 2 c, … of 7");
   assert.equal(headline(hits("a")), undefined);
   const sexes = ["F", "F"].map((sex, index) => ({ image_id: `${index}`, labels: { sex }, card: null }));
   assert.equal(headline(sexes), undefined);
@@ -194,6 +196,11 @@ test("what is said of an answer has the parts that are shown", () => {
   const outlier = said({ likeness: 0.001, outlier: true });
   assert.deepEqual([outlier.title, outlier.caution, outlier.tested], ["Nothing here looks like this", undefined, null]);
   assert.match(said({ likeness: 0.1 }).likeness, /^Unlike most images here/);
+  const part = said({ likeness: 0.001, outlier: true }, { region: [1, 2, 3, 4] });
+  assert.deepEqual([part.title, part.level, part.likeness], [usual.title, undefined, null]); // whole images are what likeness is known of
+  const filtered = summaryOf({ answer: { results: hits, agreement, query: { likeness: 0.1 } }, settings: { where: ["label=a"] }, fields: {}, shownQuery: {} });
+  assert.deepEqual([filtered.title.slice(0, 6), filtered.tested], ["Unlike", null]);
+  assert.match(filtered.words, /no evidence\.$/);
 });
 
 test("agreement is on the finding, not on what all images here have", () => {

@@ -8,27 +8,33 @@ import { fixed, number, tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
 import { changeSettings, changeView, shownHits } from "./run.js";
 import { ALL_IMAGES } from "./search_fields.js";
-import { keysInOrder } from "./verdict.js";
+import { keysInOrder, wordsOf } from "./verdict.js";
 
-const TICKS = 12; // values of a label that are listed
+const LISTED = 24; // values of a label that the service counts, the most frequent ones
 const FEW = 6; // values that are shown at once
 
 const toggled = (condition) => changeSettings({ where: toggle(state.settings.where, condition) });
 
-/** A condition that is on: the value alone, with its count of images, where it is one that the menu lists. */
-function activeChip(condition, { filters }) {
+/** How many images meet conditions: one that the menu lists; undefined where that is not known. */
+function countOf([condition, other], { filters }) {
   const { key, operator, value } = parse(condition) ?? {};
-  const listed = operator === "=" && filters[key]?.find(([each]) => each === value);
-  const name = !listed ? condition : Number.isNaN(Number(value)) ? value : `${key} ${value}`;
-  return html`<button class="pill on" type="button" data-condition=${condition} title=${condition} @click=${() => toggled(condition)}>${name} <small>${listed ? number(listed[1]) : ""}</small> <span aria-hidden="true">×</span><span class="unseen">${tr("Remove the filter {condition}", { condition })}</span></button>`;
+  return other === undefined && operator === "=" ? filters[key]?.find(([each]) => each === value)?.[1] : undefined;
+}
+
+/** A condition that is on: the value alone, with its count of images, where it is one that the menu lists. */
+function activeChip(condition, facts) {
+  const { key, value } = parse(condition) ?? {};
+  const listed = countOf([condition], facts);
+  const name = !listed ? condition : Number.isNaN(Number(value)) ? value : `${wordsOf(key)} ${value}`;
+  return html`<button class="pill on" type="button" data-condition=${condition} title=${condition} @click=${() => toggled(condition)}>${name} <small>${listed ? number(listed) : ""}</small> <span aria-hidden="true">×</span><span class="unseen">${tr("Remove the filter {condition}", { condition })}</span></button>`;
 }
 
 function facet([key, values], where, isFirst) {
   const chosen = values.filter(([value]) => where.includes(`${key}=${value}`)).length;
-  return html`<details ?open=${isFirst || chosen > 0 || values.length <= FEW}><summary>${key}${chosen ? ` · ${chosen}` : ""}</summary>${values.slice(0, TICKS).map(([value, count]) => {
+  return html`<details ?open=${isFirst || chosen > 0 || values.length <= FEW}><summary>${wordsOf(key)}${chosen ? ` · ${chosen}` : ""}</summary>${values.map(([value, count]) => {
     const condition = `${key}=${value}`;
     return html`<label class="check"><input type="checkbox" data-condition=${condition} .checked=${where.includes(condition)} @change=${() => toggled(condition)} /> <span>${value}</span> <small>${number(count)}</small></label>`;
-  })}</details>`;
+  })}${values.length < LISTED ? nothing : html`<p class="hint">${tr("The most frequent; type others below.")}</p>`}</details>`;
 }
 
 function addTyped(event) {
@@ -46,19 +52,16 @@ function filterMenu({ facts, settings }) {
       <form @submit=${addTyped}><input type="text" name="where" id="where" list="label-keys" placeholder=${tr("{key} >= 40", { key: facts.label_keys.includes("age") ? "age" : (facts.label_keys[0] ?? "key") })} aria-label=${tr("Only images with")} autocomplete="off" spellcheck="false" />
         <datalist id="label-keys">${facts.label_keys.map((key) => html`<option value=${`${key}=`}></option>`)}</datalist>
         <p class="hint">${tr("A condition with =, !=, >= or <=, then Enter.")}</p></form>
+      <button class="done" type="button" popovertarget="filter-menu" popovertargetaction="hide">${tr("Done")}</button>
     </div>`;
 }
 
-const GROUPS = () => ({ patient: tr("One per patient"), study: tr("One per study"), series: tr("One per series"), [ALL_IMAGES]: tr("Every image") });
+const GROUPS = () => ({ patient: tr("One per known patient"), study: tr("One per study"), series: tr("One per series"), [ALL_IMAGES]: tr("Every image") });
 
-/** Whether patients are known among the results; true before there are some. */
-const hasPatients = ({ answer }) => !answer?.results.length || answer.results.some(({ patient }) => patient);
-
-function groupMenu(now) {
-  const { facts, settings } = now;
-  const groups = { ...GROUPS(), ...Object.fromEntries(keysInOrder(Object.keys(facts.filters)).map((key) => [`label:${key}`, tr("One per {label}", { label: key })])) };
+function groupMenu({ facts, settings }) {
+  const groups = { ...GROUPS(), ...Object.fromEntries(keysInOrder(Object.keys(facts.filters)).map((key) => [`label:${key}`, tr("One per {label}", { label: wordsOf(key) })])) };
   const choose = (group) => changeSettings({ group });
-  return html`<button class="pill" type="button" id="group" popovertarget="group-menu">${settings.group === "patient" && !hasPatients(now) ? groups[ALL_IMAGES] : (groups[settings.group] ?? settings.group)} <span aria-hidden="true">▾</span></button>
+  return html`<button class="pill" type="button" id="group" popovertarget="group-menu">${groups[settings.group] ?? settings.group} <span aria-hidden="true">▾</span></button>
     <div class="choices" id="group-menu" popover role="group" aria-label=${tr("One result per")}>
       ${Object.entries(groups).map(([group, title]) => html`<button type="button" data-group=${group} aria-pressed=${String(group === settings.group)} @click=${() => choose(group)}>${title}</button>`)}
       <label class="check" for="own-study"><input type="checkbox" id="own-study" .checked=${!settings.ownStudy} @change=${({ target }) => changeSettings({ ownStudy: !target.checked })} /> ${tr("Without the query's own study")}</label>
@@ -75,13 +78,14 @@ function size({ small }) {
 
 export function chips(now) {
   const { answer, settings, facts } = now;
-  const count = answer?.results.length ?? 0;
+  const [count, { where }] = [answer?.results.length ?? 0, settings];
+  const images = where.length ? countOf(where, facts) : facts.images;
   return html`<div class="chips" id="chips">
-    ${settings.where.map((condition) => activeChip(condition, facts))}
+    ${where.map((condition) => activeChip(condition, facts))}
     ${filterMenu(now)}
     ${groupMenu(now)}
     ${callParts("options", now)}
-    <span class="tally">${answer ? html`<span role="status" id="tally">${tr("{count} of {images}", { count, images: facts.images })}</span>` : nothing}${size(now)}</span>
+    <span class="tally">${answer ? html`<span role="status" id="tally">${images ? tr("{count} of {images}", { count, images }) : number(count)}</span>` : nothing}${size(now)}</span>
   </div>`;
 }
 

@@ -48,7 +48,7 @@ export function entryOf(query) {
 }
 
 /** What the state has of a new query. */
-const begun = (query) => ({ query, marks: new Map(), rounds: [], sheet: false, otherWindow: null });
+const begun = (query) => ({ query, opened: query, marks: new Map(), rounds: [], sheet: false, otherWindow: null });
 
 /** Put the rounds and marks into the entry of the history that is shown. */
 export const keepMarks = () => history.replaceState({ ...history.state, rounds: state.rounds, marks: asText(state.marks) }, "", addressOf(state.query));
@@ -65,7 +65,7 @@ export const searchWith = (image) => startSearch({ image: state.slices.get(image
 
 /** Go on with a query {query, marks, rounds} that was kept, in the entry of the history that is shown. */
 export function resume(kept) {
-  update(kept);
+  update({ ...kept, opened: kept.query });
   history.replaceState({ ...history.state, ...entryOf(kept.query) }, "", addressOf(kept.query));
   return run();
 }
@@ -91,10 +91,11 @@ export function changeSettings(changes) {
 /** Change what is shown of the results, without a search. */
 export const changeView = (view) => noteSettings({ view });
 
-/** Search with another part of the query: a region, a window, a slice or frame. */
+/** Search with another part of the query: a region, a window, a slice or frame. Marks stay; a region is searched for without them, until it is refined. */
 export function changePart(part) {
-  update({ query: { ...state.query, ...part }, marks: new Map(), rounds: [] });
-  history.pushState(entryOf(state.query), "", addressOf(state.query));
+  const rounds = part.region ? [] : state.rounds;
+  update({ query: { ...state.query, ...part }, rounds });
+  history.pushState({ ...entryOf(state.query), rounds, marks: asText(state.marks) }, "", addressOf(state.query));
   return run();
 }
 
@@ -233,7 +234,7 @@ export async function openAddress() {
   const ofEntry = history.state?.loaded === LOADED ? queries[history.state.file] : null;
   const query = queryOf(params) ?? ofEntry ?? null;
   const rounds = history.state?.rounds ?? (params.said ? [params.said] : []);
-  update({ settings: settingsOf(params, state.facts), query, rounds, marks: parse(history.state?.marks ?? rounds.at(-1) ?? ""), problem: null });
+  update({ settings: settingsOf(params, state.facts), query, opened: query, rounds, marks: parse(history.state?.marks ?? rounds.at(-1) ?? ""), problem: null });
   if (query) return run();
   restart();
   update({ answer: null, busy: null });

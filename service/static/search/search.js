@@ -66,6 +66,7 @@ const facts = factsOf(document);
 Object.assign(state, {
   facts, // what the service says of the collection
   settings: defaultSettings(facts), // of searches: k, rerank, parameters, where, group, ownStudy, anywhere, view
+  opened: null, // the query as it was opened, of which query may be another part
   query: null, // {image} of the collection, {text}, or {file, frame, window, slices, files} of the user; images may have a region
   answer: null, // of the API, to the search with shownQuery and fields
   shownQuery: null,

@@ -18,16 +18,15 @@ const NEAREST = 10; // results that agreement is counted among, as the service c
 const SAME_DISTANCE = 2e-6; // difference of the squared distances of copies of a picture, by rounding
 
 /** [value, count] of the different values of a list. */
-function counted(values) {
-  const counts = new Map();
-  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
-  return [...counts];
-}
+const counted = (values) => [...new Set(values)].map((value) => [value, values.filter((each) => each === value).length]);
 
 const placeOf = (key) => 2 * PLAIN_KEYS.includes(key) + PLACE_KEYS.includes(key) - (key === USUAL_KEY);
 
 /** Keys in the order of what they say of a finding: "label" first, places and those that are none last; without those of the file's technique. */
 export const keysInOrder = (keys) => keys.filter((key) => !TECHNICAL_KEYS.includes(key)).sort((a, b) => placeOf(a) - placeOf(b));
+
+/** A key as people read it. */
+export const wordsOf = (key) => key.replaceAll("_", " ");
 
 /** The keys whose shares may be shown: the finding of the cards, then all in order, of those alike the most frequent first. */
 export function shareKeys(results) {
@@ -46,7 +45,7 @@ export function shareParts(results, key) {
   const [others, known] = [sorted, parts].map((list) => list.reduce((sum, each) => sum + (each.count ?? each[1]), 0));
   if (others) parts.push({ name: tr("other values"), count: others, rest: true });
   const missing = results.length - known - others;
-  if (missing) parts.push({ name: key ? tr("without {key}", { key }) : tr("without a label"), count: missing, rest: true });
+  if (missing) parts.push({ name: key ? tr("without {key}", { key: wordsOf(key) }) : tr("without a label"), count: missing, rest: true });
   return parts;
 }
 
@@ -68,12 +67,13 @@ function independent(results, patient) {
 
 /**
  * What is said of results {text, caution}: how most of the nearest are labelled, or that there is no clear answer; null where nothing is known of them, and
- * where a filter asked for it. refined: whether they follow judgements; patient: key of the query's, whose images have no say; agreement: on the first label.
+ * only a caution where a filter asked for it. refined: whether they follow judgements; patient: key of the query's, whose images have no say; agreement: on the first label.
  */
 export function headlineOf({ results, where = [], refined = false, patient = null, agreement }) {
   if (refined) return { text: tr("Refined by your marks"), caution: tr("The results follow your marks: their labels are no evidence.") };
   const [key] = shareKeys(results);
-  if (where.length || key === undefined || PLAIN_KEYS.includes(key)) return null;
+  if (key === undefined || PLAIN_KEYS.includes(key)) return null;
+  if (where.length) return { text: "", caution: tr("The results are what your filter lets through: their labels are no evidence.") };
   const nearest = independent(results, patient);
   const [near, all] = [nearest, results].map((list) => shareParts(list, key).filter(({ rest }) => !rest));
   if (near.reduce((sum, { count }) => sum + count, 0) < 2 || MODALITY.test(near[0].name)) return null;
@@ -88,7 +88,7 @@ export function headlineOf({ results, where = [], refined = false, patient = nul
 /** The most frequent values of results with their counts, in words; "" where there are none. */
 export function sharesOf(results, key = shareKeys(results)[0]) {
   const parts = key === undefined || PLAIN_KEYS.includes(key) ? [] : shareParts(results, key).filter(({ rest }) => !rest);
-  return parts.slice(0, 3).map(({ name, count }) => `${count} ${name}`).join(", ");
+  return [...parts.slice(0, 3).map(({ name, count }) => `${count} ${name}`), ...(parts.length > 3 ? ["…"] : [])].join(", ");
 }
 
 /** The agreement of an answer on its most frequent finding, else on its usual label; undefined without one. */
@@ -118,12 +118,12 @@ export function testedOf(agreement) {
 /** What is said of the answer of a state: {level, title, text, likeness, caution, tested {text, short}}, each undefined or null where there is nothing to say, and `words`: all of it. */
 export function summaryOf({ answer, fields, settings, shownQuery }) {
   const refined = Boolean(fields?.feedback?.length);
-  const found = verdictOf(answer.query);
+  const found = shownQuery.region ? null : verdictOf(answer.query); // how like whole images are to each other says nothing of a part
   const { level } = found ?? {};
   const agreement = isCounted(answer, shownQuery.region) ? agreementOn(answer) : undefined;
   const { text: headline, caution } = (level !== "outlier" && headlineOf({ results: answer.results, where: settings.where, refined, patient: answer.query.patient, agreement })) || {};
   const [title, text] = headline && level !== "poor" ? [headline, found?.text] : [found?.title, found?.text ?? headline];
-  const tested = caution && !refined ? (testedOf(agreement) ?? { text: tr("Not tested for a search like this."), short: null }) : null;
+  const tested = caution && headline && !refined ? (testedOf(agreement) ?? { text: tr("Not tested for a search like this."), short: null }) : null;
   const likeness = headline && level === "unusual" ? found.title : null;
   const words = [title, text, likeness, tested?.text, caution].filter(Boolean).map(sentence).join(" ");
   return { level, title, text, caution, tested, likeness, words };

@@ -1,7 +1,9 @@
 // The signs on a picture that choose what the left button does, each with a row of choices beside it.
 
+import { isTouched } from "../theme.js";
 import { fixed, tr } from "../translate.js";
 import { html, nothing, render } from "../vendor/lit.js";
+import { othersOf } from "./groups.js";
 import { PRESETS } from "./levels.js";
 
 const SIGNS = {
@@ -24,7 +26,7 @@ const ROWS = {
       viewer.strip.draw();
       target.value = digits(index); // where it was no number
     };
-    const number = (index, name) => html`<input type="number" step="any" aria-label=${name} .value=${digits(index)} @change=${change(index)} />`;
+    const number = (index, name) => html`<input type="number" step="any" title=${name} aria-label=${name} .value=${digits(index)} @change=${change(index)} />`;
     return html`${viewer.picture.unit === "HU" ? PRESETS.map(({ name, window }) => button(name, () => viewer.changeWindow(window))) : nothing}
       ${button(tr("Default"), () => viewer.changeWindow(null))}${number(0, tr("Center"))}${number(1, tr("Width"))}
       ${button(tr("Invert"), () => (viewer.inverted = !viewer.inverted), { title: "V", pressed: String(viewer.inverted) })}`;
@@ -34,7 +36,7 @@ const ROWS = {
     ${button("1:1", () => viewer.actualSize(), { title: tr("A pixel of the picture on a pixel of the screen") })}`,
   measure: (viewer) => html`${SHAPES.map(([shapeKind, name]) => button(name, () => Object.assign(viewer, { shapeKind }).redraw(), { pressed: String(shapeKind === viewer.shapeKind) }))}
     ${button(tr("Remove all"), () => Object.assign(viewer, { chosen: null, shapes: [] }))}`,
-  region: (viewer) => html`${button(tr("Choose with keys"), () => viewer.beginRegion(), { title: tr("Region: arrow keys move it, with Shift they resize it, Enter searches with it, Escape cancels") })}
+  region: (viewer) => html`${isTouched() ? nothing : button(tr("Choose with keys"), () => viewer.beginRegion(), { title: tr("Region: arrow keys move it, with Shift they resize it, Enter searches with it, Escape cancels") })}
     ${button(tr("Whole image"), () => viewer.selectRegion(null))}`,
 };
 
@@ -56,9 +58,8 @@ export class ToolStrip {
   /** Give a tool to the pointer and open its row; again, close the row. */
   choose(name) {
     this.#open = this.viewer.tool !== name || !this.#open;
-    Object.assign(this.viewer, { tool: name, chosen: null });
+    for (const each of [this.viewer, ...othersOf(this.viewer, "zoom")]) Object.assign(each, { tool: name, chosen: null }).redraw();
     this.draw();
-    this.viewer.redraw();
   }
 
   /** Give a tool to the pointer, and the focus to its row. */

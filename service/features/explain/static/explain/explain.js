@@ -13,7 +13,7 @@ let shownOn = null; // the card that is explained
 let reading = null; // the reading view, once it is open
 let readingShares = nothing; // bars of its first result
 let isOn = false;
-let explained = null; // the query that it was turned on for
+let explained = null; // the query, as it was opened, that it was turned on for
 
 const kind = ({ facts }) => facts.parts.explain?.kind ?? "";
 
@@ -65,17 +65,15 @@ function hide() {
   shownOn = null;
 }
 
-const isSame = (one, other) => one?.file === other?.file && ["image", "frame", "region"].every((name) => String(one?.[name]) === String(other?.[name]));
-
 /** Turn off with another query: colours that nobody asked for could be taken for a finding. */
 function renew() {
   hide();
-  if (isOn && !isSame(state.shownQuery, explained)) toggle();
+  if (isOn && state.opened !== explained) toggle();
 }
 
 function toggle() {
   isOn = !isOn;
-  explained = state.query;
+  explained = state.opened;
   hide();
   update(state.sheet ? { sheet: !isOn, notice: isOn ? hintOf(state) : "" } : {}); // on a phone it covers the results
   showOn(document.activeElement?.closest?.("#columns .card") ?? null);
@@ -113,8 +111,9 @@ const readingSwitches = () => (isExplained(state) ? html`<button class="button s
 function readingExtras(view) {
   if (!isOn || !isExplained(state)) return nothing;
   const fade = ({ target }) => view.viewers.forEach((viewer) => Object.assign(viewer, { overlayOpacity: target.value / 100 }).redraw());
+  const isAway = view.shown.some((shown) => shown.viewer.slice && view.imageOf(shown) !== shown.result.id) || (view.viewers[0].slice && !isQuery(view.viewers[0], state.shownQuery));
   return html`<section class="explanation" aria-label=${tr("What matches")}><label>${tr("Overlay")} <input type="range" min="0" max="100" value="100" @input=${fade} /></label>
-    <div class="part-shares">${readingShares}</div><p class="hint">${tr("It shows what the search compares, and is no diagnosis.")}</p></section>`;
+    <div class="part-shares">${readingShares}</div>${isAway ? html`<p>${tr("Only the slices that were compared have colours: scroll back to them.")}</p>` : nothing}<p class="hint">${tr("It shows what the search compares, and is no diagnosis.")}</p></section>`;
 }
 
 // On the page
