@@ -106,10 +106,10 @@ test("a card is named by its finding, else by what is shown", () => {
 });
 
 test("the verdict is one line", () => {
-  assert.equal(verdictOf({ likeness: 0.82, outlier: false }).title, "Like the images here: 8 in 10 have no closer match");
-  assert.equal(verdictOf({ likeness: 1, outlier: false }).title, "Like the images here: 9 in 10 have no closer match");
-  assert.deepEqual(verdictOf({ likeness: 0.12, outlier: false }), { level: "unusual", title: "Unlike most images here: 88 in 100 have a closer match" });
-  assert.deepEqual(verdictOf({ likeness: 0.002, outlier: false }), { level: "poor", title: "Poor match: 99 in 100 images here have a closer one" });
+  assert.equal(verdictOf({ likeness: 0.82, outlier: false }).title, "Like the images here: 8 in 10 match no other one better");
+  assert.equal(verdictOf({ likeness: 1, outlier: false }).title, "Like the images here: 9 in 10 match no other one better");
+  assert.deepEqual(verdictOf({ likeness: 0.12, outlier: false }), { level: "unusual", title: "Unlike most images here: 88 in 100 match another one better" });
+  assert.deepEqual(verdictOf({ likeness: 0.002, outlier: false }), { level: "poor", title: "Poor match: 99 in 100 images here match another one better" });
   assert.equal(verdictOf({ likeness: 0.004, outlier: true }).level, "outlier");
   assert.equal(verdictOf({ likeness: null, outlier: null }), null);
 });
@@ -128,22 +128,23 @@ test("the finding of the nearest results is the headline, where most of them hav
   const hits = (...findings) => findings.map((label, index) => ({ image_id: `${index}`, labels: { label }, card: null }));
   const headline = (results) => headlineOf({ results })?.text;
   assert.equal(headline(hits("a", "a", "a", "b")), "3 of the 4 nearest are labelled “a”");
-  assert.equal(headline(hits("a", "a", "b")), "No clear answer: 2 a, 1 b of 3"); // fewer than seven in ten
+  assert.equal(headline(hits("a", "a", "b")), "No clear answer: 2 × a, 1 × b of the 3 nearest"); // fewer than seven in ten
   const rightIn = (count, images, low) => headlineOf({ results: hits("a", "a", "a", "b"), agreement: { right: (count + 1) / (images + 2), images, low } });
-  const wrong = { text: "No clear answer: 3 a, 1 b of 4", caution: "Such agreement was wrong too often here for a clear answer." };
+  const wrong = { text: "No clear answer: 3 × a, 1 × b of the 4 nearest", caution: "Such agreement was wrong too often here for a clear answer.", isCounted: true };
   assert.deepEqual(rightIn(52, 84, 0.51), wrong); // as rarely as the next, whatever the interval
   assert.deepEqual(rightIn(17, 27, 0.44), wrong);
   assert.equal(rightIn(21, 30, 0.52).text, "3 of the 4 nearest are labelled “a”");
-  assert.equal(headlineOf({ results: hits("a", "a", "b") }).caution, "");
-  assert.equal(sharesOf(hits("b", "a", "a", "c", "c", "d", "d")), "2 a, 2 c, 2 d, …");
-  assert.equal(sharesOf(hits("b", "a", "a")), "2 a, 1 b");
+  assert.equal(headlineOf({ results: hits("a", "a", "b") }).caution, "A label is named where 3 of them have it.");
+  assert.equal(sharesOf(hits("b", "a", "a", "c", "c", "d", "d")), "2 × a, 2 × c, 2 × d, …");
+  assert.equal(sharesOf(hits("b", "a", "a")), "2 × a, 1 × b");
   const nearest = hits(..."aaaaaaaaab", ..."bbbbbbbbbbb");
-  assert.equal(headline(nearest), "No clear answer: 12 b, 9 a of 21");
+  assert.equal(headlineOf({ results: nearest }).caution, "Among all results another label is more frequent.");
+  assert.equal(headline(nearest), "No clear answer: 9 × a, 1 × b of the 10 nearest");
   assert.equal(headline(nearest.slice(0, 15)), "9 of the 10 nearest are labelled “a”");
   assert.equal(headlineOf({ results: nearest.slice(0, 15) }).caution, "Not a probability for this patient.");
   assert.equal(headlineOf({ results: hits("a", "a"), refined: true }).text, "Refined by your marks");
   assert.deepEqual(headlineOf({ results: hits("a", "a"), where: ["site=A"] }), { text: "", caution: "The results are what your filter lets through: their labels are no evidence." });
-  assert.equal(headline(hits(..."aabbccd")), "No clear answer: 2 a, 2 b, 2 c, … of 7");
+  assert.equal(headline(hits(..."aabbccd")), "No clear answer: 2 × a, 2 × b, 2 × c, … of the 7 nearest");
   assert.equal(headline(hits("a")), undefined);
   const sexes = ["F", "F"].map((sex, index) => ({ image_id: `${index}`, labels: { sex }, card: null }));
   assert.equal(headline(sexes), undefined);
@@ -154,9 +155,9 @@ test("the finding of the nearest results is the headline, where most of them hav
 test("copies of a picture and images of a patient have one vote", () => {
   const hits = (...all) => all.map(([label, distance, patient = null], index) => ({ image_id: `${index}`, labels: { label }, card: null, distance, patient }));
   const copied = hits(["a", 0.2], ["a", 0.2], ["a", 0.2 + 1e-9], ["b", 0.3], ["a", 0.4]);
-  assert.equal(headlineOf({ results: copied }).text, "No clear answer: 4 a, 1 b of 5"); // two of three
+  assert.equal(headlineOf({ results: copied }).text, "No clear answer: 2 × a, 1 × b of the 3 nearest");
   assert.equal(headlineOf({ results: hits(["a", 0.2], ["a", 0.21], ["a", 0.22], ["b", 0.3]) }).text, "3 of the 4 nearest are labelled “a”");
-  assert.equal(headlineOf({ results: hits(["a", 0.1, "p"], ["a", 0.2, "p"], ["a", 0.25, "p"], ["b", 0.3, "q"]) }).text, "No clear answer: 3 a, 1 b of 4");
+  assert.equal(headlineOf({ results: hits(["a", 0.1, "p"], ["a", 0.2, "p"], ["a", 0.25, "p"], ["b", 0.3, "q"]) }).text, "No clear answer: 1 × a, 1 × b of the 2 nearest");
   const own = hits(["a", 0.1, "p"], ["b", 0.2], ["b", 0.3], ["b", 0.4]);
   assert.equal(headlineOf({ results: own, patient: "p" }).text, "3 of the 3 nearest are labelled “b”"); // the query's patient has no say
   assert.equal(isCounted({ results: own, query: { patient: "p" } }), false);
@@ -166,7 +167,6 @@ test("copies of a picture and images of a patient have one vote", () => {
   assert.equal(headlineOf({ results: twelve }).text, "10 of the 10 nearest are labelled “a”"); // others take the places of copies
   assert.equal(isCounted({ results: copied }), false); // counted without copies
   assert.equal(isCounted({ results: copied.slice(2) }), true);
-  assert.equal(isCounted({ results: copied.slice(2) }, { x: 0, y: 0, width: 9, height: 9 }), false); // of whole images
   assert.equal(isCounted({ results: hits(["a", 0.5], ["a", 0.50003], ["b", 0.6]) }), true); // as far by chance
   assert.equal(isCounted({ results: copied.slice(2), query: { likeness: 0.03 } }), false); // unlike those that were counted
   assert.equal(isCounted({ results: copied.slice(2), query: { likeness: null } }), true);
@@ -185,19 +185,18 @@ test("what is said of an answer has the parts that are shown", () => {
   const said = (query, shownQuery = {}) => summaryOf({ answer: { results: hits, agreement, query }, settings: { where: [] }, fields: {}, shownQuery });
   const usual = said({ likeness: 0.5 });
   assert.deepEqual([usual.title, usual.text, usual.tested.short], ["3 of the 4 nearest are labelled “a”", undefined, "Tested: right for 19 of 20 images."]);
-  assert.equal(said({ likeness: 0.5 }, { region: [1, 2, 3, 4] }).tested.text, "Not tested for a search like this.");
   const wrong = { ...agreement[0], right: 10 / 22 };
   const often = (shownQuery) => summaryOf({ answer: { results: hits, agreement: [wrong], query: { likeness: 0.5 } }, settings: { where: [] }, fields: {}, shownQuery });
   assert.match(often({}).words, /^No clear answer: .* right for 9 of 20 images .* wrong too often here/);
-  assert.equal(often({ region: [1, 2, 3, 4] }).title, usual.title); // which nothing was counted for
   const poor = said({ likeness: 0.01 });
   assert.deepEqual([poor.level, poor.title.slice(0, 10), poor.text], ["poor", "Poor match", usual.title]);
   assert.match(usual.words, /^3 of the 4 nearest are labelled “a”\. Tested on this collection: .* right for 19 of 20 images .* Not a probability for this patient\.$/);
   const outlier = said({ likeness: 0.001, outlier: true });
   assert.deepEqual([outlier.title, outlier.caution, outlier.tested], ["Nothing here looks like this", undefined, null]);
-  assert.match(said({ likeness: 0.1 }).likeness, /^Unlike most images here/);
-  const part = said({ likeness: 0.001, outlier: true }, { region: [1, 2, 3, 4] });
-  assert.deepEqual([part.title, part.level, part.likeness], [usual.title, undefined, null]); // whole images are what likeness is known of
+  assert.equal(said({ likeness: 0.1 }).words, usual.words); // which the agreement was counted for
+  const part = (likeness) => said({ likeness }, { region: [1, 2, 3, 4] });
+  assert.deepEqual([part(0.5).words, part(0.1).words, part(null).words], ["", "", ""]); // nothing was counted of parts
+  assert.deepEqual([part(0.01).title, part(0.01).level, part(0.01).tested], ["Nothing here looks like this part", "outlier", null]);
   const filtered = summaryOf({ answer: { results: hits, agreement, query: { likeness: 0.1 } }, settings: { where: ["label=a"] }, fields: {}, shownQuery: {} });
   assert.deepEqual([filtered.title.slice(0, 6), filtered.tested], ["Unlike", null]);
   assert.match(filtered.words, /no evidence\.$/);

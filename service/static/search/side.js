@@ -43,7 +43,7 @@ function shareBar({ answer, shareKey: key, expert, facts }) {
   if (!keys.length) return nothing;
   const chosen = keys.includes(key) ? key : keys[0];
   const parts = shareParts(answer.results, chosen);
-  const words = ({ name, count }) => `${name} ${count}`;
+  const words = ({ name, count }) => `${name}: ${count}`;
   const colours = coloursOf(parts, chosen, facts.filters);
   return html`<div class="share-bar" aria-hidden="true">${parts.map((part, index) => html`<span class=${`share share-${colours[index]}`} .style=${`flex-grow: ${part.count}`} title=${words(part)}></span>`)}</div>
     <p class="share-words" id="shares">${tr("Of {count} results:", { count: answer.results.length })} ${parts.map((part, index) => html`<span class="share-word"><i class=${`swatch share-${colours[index]}`}></i>${words(part)}</span>`)}
@@ -53,7 +53,7 @@ function shareBar({ answer, shareKey: key, expert, facts }) {
 function verdict(now) {
   const { answer, shownQuery } = now;
   if (!answer?.results.length) return nothing;
-  const { level, title, text, caution, tested, likeness } = summaryOf(now);
+  const { level, title, text, caution, tested } = summaryOf(now);
   const isLeftOut = shownQuery.file && answer.query.image_id && !answer.results.some((hit) => hit.image_id === answer.query.image_id);
   return html`<section class=${`verdict ${level ?? ""}`} aria-label=${tr("What the results say together")}>
     ${title ? html`<h2 id="verdict">${title}</h2>` : nothing}
@@ -61,7 +61,6 @@ function verdict(now) {
     ${isLeftOut ? html`<p id="left-out">${tr("This picture is in the collection, and left out of its results.")}</p>` : nothing}
     ${level === "outlier" ? nothing : shareBar(now)}
     ${caution ? html`<p id="agreement">${tested ? html`<span class="tested">${tested.text}</span> ` : nothing}${tested?.short ? html`<span class="short">${tested.short} </span>` : nothing}<span>${caution}</span></p>` : nothing}
-    ${likeness ? html`<p id="likeness">${likeness.split(/(?=\s*[:：])/).map((part) => html`<span>${part}</span>`)}</p>` : nothing}
     ${callParts("lines", now)}
   </section>`;
 }
@@ -76,6 +75,7 @@ function partOfPicture({ query, settings, facts, otherWindow }) {
   if (otherWindow) return html`<p class="region-line"><button class="link" type="button" id="search-window" @click=${searchWindow}>${tr("Search in this window")}</button></p>`;
   if (!query.region) return nothing;
   return html`<p class="region-line">${tr("Only the region is searched.")} <button class="link" type="button" id="whole" @click=${() => changePart({ region: null })}>${tr("Whole image")}</button>
+    ${facts.anywhere ? nothing : html`<span>${tr("It is compared with whole pictures, which finds little: the whole image finds more.")}</span>`}
     ${facts.anywhere && !query.files ? html`<label class="check" for="anywhere"><input type="checkbox" id="anywhere" .checked=${settings.anywhere} @change=${({ target }) => changeSettings({ anywhere: target.checked })} /> ${tr("Anywhere in the image")}</label>` : nothing}</p>`;
 }
 

@@ -49,14 +49,14 @@ export function shareParts(results, key) {
   return parts;
 }
 
-/** How like the collection a query is {title, level}: level is "usual", "unusual" or "outlier"; null if that is not known. */
-export function verdictOf({ likeness, outlier }) {
-  if (outlier) return { level: "outlier", title: tr("Nothing here looks like this"), text: tr("These are the least unlike images, not similar ones.") };
-  if (likeness === null || likeness === undefined) return null;
+/** How like the collection a query is {title, level}: "usual", "unusual", "poor" or "outlier"; null if not known, and of a part, to which whole pictures are less alike, unless nothing is like it. */
+export function verdictOf({ likeness, outlier }, isPart = false) {
+  if (outlier || (isPart && (likeness ?? 1) < UNUSUAL)) return { level: "outlier", title: isPart ? tr("Nothing here looks like this part") : tr("Nothing here looks like this"), text: tr("These are the least unlike images, not similar ones.") };
+  if (isPart || likeness === null || likeness === undefined) return null;
   const closer = Math.min(Math.round((1 - likeness) * 100), 99);
-  if (likeness < UNUSUAL) return { level: "poor", title: tr("Poor match: {closer} in 100 images here have a closer one", { closer }) };
-  if (likeness < FAMILIAR) return { level: "unusual", title: tr("Unlike most images here: {closer} in 100 have a closer match", { closer }) };
-  return { level: "usual", title: tr("Like the images here: {tenths} in 10 have no closer match", { tenths: Math.min(Math.round(likeness * 10), 9) }) };
+  if (likeness < UNUSUAL) return { level: "poor", title: tr("Poor match: {closer} in 100 images here match another one better", { closer }) };
+  if (likeness < FAMILIAR) return { level: "unusual", title: tr("Unlike most images here: {closer} in 100 match another one better", { closer }) };
+  return { level: "usual", title: tr("Like the images here: {tenths} in 10 match no other one better", { tenths: Math.min(Math.round(likeness * 10), 9) }) };
 }
 
 /** The nearest results with a say of their own: one of each patient but the query's, and one of those that are as far from the query, as copies of one picture are. */
@@ -66,8 +66,8 @@ function independent(results, patient) {
 }
 
 /**
- * What is said of results {text, caution}: how most of the nearest are labelled, or that there is no clear answer; null where nothing is known of them, and
- * only a caution where a filter asked for it. refined: whether they follow judgements; patient: key of the query's, whose images have no say; agreement: on the first label.
+ * What is said of results {text, caution, isCounted}: how most of the nearest are labelled, or that there is no clear answer; null where nothing is known of them, and
+ * only a caution where a filter asked for it. isCounted: how often such agreement was right belongs to it; refined: whether they follow judgements; patient: key of the query's, whose images have no say; agreement: on the first label.
  */
 export function headlineOf({ results, where = [], refined = false, patient = null, agreement }) {
   if (refined) return { text: tr("Refined by your marks"), caution: tr("The results follow your marks: their labels are no evidence.") };
@@ -78,17 +78,17 @@ export function headlineOf({ results, where = [], refined = false, patient = nul
   const [near, all] = [nearest, results].map((list) => shareParts(list, key).filter(({ rest }) => !rest));
   if (near.reduce((sum, { count }) => sum + count, 0) < 2 || MODALITY.test(near[0].name)) return null;
   const [{ name: value, count: agreeing }] = near;
-  const isClear = agreeing >= CLEAR * nearest.length && value === all[0].name;
-  const unclear = tr("No clear answer: {shares} of {results}", { shares: sharesOf(results, key), results: results.length });
-  if (!isClear) return { text: unclear, caution: "" };
-  if (rightOf(agreement) < CLEAR * agreement?.images) return { text: unclear, caution: tr("Such agreement was wrong too often here for a clear answer.") };
-  return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing, answers: nearest.length, value }), caution: tr("Not a probability for this patient.") };
+  const text = tr("No clear answer: {shares} of the {answers} nearest", { shares: sharesOf(nearest, key), answers: nearest.length });
+  if (agreeing < CLEAR * nearest.length) return { text, caution: tr("A label is named where {needed} of them have it.", { needed: Math.ceil(CLEAR * nearest.length) }) };
+  if (value !== all[0].name) return { text, caution: tr("Among all results another label is more frequent.") };
+  if (rightOf(agreement) < CLEAR * agreement?.images) return { text, caution: tr("Such agreement was wrong too often here for a clear answer."), isCounted: true };
+  return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing, answers: nearest.length, value }), caution: tr("Not a probability for this patient."), isCounted: true };
 }
 
 /** The most frequent values of results with their counts, in words; "" where there are none. */
 export function sharesOf(results, key = shareKeys(results)[0]) {
   const parts = key === undefined || PLAIN_KEYS.includes(key) ? [] : shareParts(results, key).filter(({ rest }) => !rest);
-  return [...parts.slice(0, 3).map(({ name, count }) => `${count} ${name}`), ...(parts.length > 3 ? ["…"] : [])].join(", ");
+  return [...parts.slice(0, 3).map(({ name, count }) => `${count} × ${name}`), ...(parts.length > 3 ? ["…"] : [])].join(", ");
 }
 
 /** The agreement of an answer on its most frequent finding, else on its usual label; undefined without one. */
@@ -98,10 +98,10 @@ export function agreementOn({ results, agreement }) {
   return first && agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
 }
 
-/** Whether a search is like those that agreements were counted with: whole images like others here, whose nearest are of other patients, and no copies of each other. */
-export function isCounted({ results, query }, region) {
+/** Whether a search is like those that agreements were counted with: of an image like others here, whose nearest are of other patients, and no copies of each other. */
+export function isCounted({ results, query }) {
   const nearest = results.slice(0, NEAREST);
-  return !region && (query?.likeness ?? 1) >= UNUSUAL && independent(nearest, query?.patient).length === nearest.length;
+  return (query?.likeness ?? 1) >= UNUSUAL && independent(nearest, query?.patient).length === nearest.length;
 }
 
 /** How many of the searches that an agreement {right, low, high, images} was counted in were right, NaN where that is not known; right: by Laplace's rule. */
@@ -115,16 +115,15 @@ export function testedOf(agreement) {
   return { text: tr("Tested on this collection: with agreement like this, the label was right for {count} of {images} images (95 % CI {low} to {high} %).", values), short: sentence(tr("Tested: right for {count} of {images} images", values)) };
 }
 
-/** What is said of the answer of a state: {level, title, text, likeness, caution, tested {text, short}}, each undefined or null where there is nothing to say, and `words`: all of it. */
+/** What is said of the answer of a state: {level, title, text, caution, tested {text, short}}, each undefined or null where there is nothing to say, and `words`: all of it. */
 export function summaryOf({ answer, fields, settings, shownQuery }) {
   const refined = Boolean(fields?.feedback?.length);
-  const found = shownQuery.region ? null : verdictOf(answer.query); // how like whole images are to each other says nothing of a part
+  const found = verdictOf(answer.query, Boolean(shownQuery.region));
   const { level } = found ?? {};
-  const agreement = isCounted(answer, shownQuery.region) ? agreementOn(answer) : undefined;
-  const { text: headline, caution } = (level !== "outlier" && headlineOf({ results: answer.results, where: settings.where, refined, patient: answer.query.patient, agreement })) || {};
+  const agreement = isCounted(answer) ? agreementOn(answer) : undefined;
+  const { text: headline, caution, isCounted: hasTest } = (level !== "outlier" && !shownQuery.region && headlineOf({ results: answer.results, where: settings.where, refined, patient: answer.query.patient, agreement })) || {};
   const [title, text] = headline && level !== "poor" ? [headline, found?.text] : [found?.title, found?.text ?? headline];
-  const tested = caution && headline && !refined ? (testedOf(agreement) ?? { text: tr("Not tested for a search like this."), short: null }) : null;
-  const likeness = headline && level === "unusual" ? found.title : null;
-  const words = [title, text, likeness, tested?.text, caution].filter(Boolean).map(sentence).join(" ");
-  return { level, title, text, caution, tested, likeness, words };
+  const tested = hasTest ? (testedOf(agreement) ?? { text: tr("Not tested for a search like this."), short: null }) : null;
+  const words = [title, text, tested?.text, caution].filter(Boolean).map(sentence).join(" ");
+  return { level, title, text, caution, tested, words };
 }

@@ -8,6 +8,7 @@ import { tr } from "../translate.js";
 import { html, nothing, render } from "../vendor/lit.js";
 import { bars, Explanations, paintings } from "./paint.js";
 
+const NO_DIAGNOSIS = tr("It shows what the search compares, and is no diagnosis.");
 const explanations = new Explanations(load);
 let shownOn = null; // the card that is explained
 let reading = null; // the reading view, once it is open
@@ -75,7 +76,7 @@ function toggle() {
   isOn = !isOn;
   explained = state.opened;
   hide();
-  update(state.sheet ? { sheet: !isOn, notice: isOn ? hintOf(state) : "" } : {}); // on a phone it covers the results
+  update(state.sheet ? { sheet: !isOn, notice: isOn ? `${hintOf(state)} ${NO_DIAGNOSIS}` : "" } : {}); // on a phone it covers the results
   showOn(document.activeElement?.closest?.("#columns .card") ?? null);
   if (reading) drawReading(reading);
 }
@@ -113,7 +114,7 @@ function readingExtras(view) {
   const fade = ({ target }) => view.viewers.forEach((viewer) => Object.assign(viewer, { overlayOpacity: target.value / 100 }).redraw());
   const isAway = view.shown.some((shown) => shown.viewer.slice && view.imageOf(shown) !== shown.result.id) || (view.viewers[0].slice && !isQuery(view.viewers[0], state.shownQuery));
   return html`<section class="explanation" aria-label=${tr("What matches")}><label>${tr("Overlay")} <input type="range" min="0" max="100" value="100" @input=${fade} /></label>
-    <div class="part-shares">${readingShares}</div>${isAway ? html`<p>${tr("Only the slices that were compared have colours: scroll back to them.")}</p>` : nothing}<p class="hint">${tr("It shows what the search compares, and is no diagnosis.")}</p></section>`;
+    <div class="part-shares">${readingShares}</div>${isAway ? html`<p>${tr("Only the slices that were compared have colours: scroll back to them.")}</p>` : nothing}<p class="hint">${NO_DIAGNOSIS}</p></section>`;
 }
 
 // On the page
@@ -124,7 +125,7 @@ const hintOf = (now) => (kind(now) === "places" ? tr("Point at or tap a result: 
 
 function panels(now) {
   if (!isOn || !isExplained(now) || !now.answer) return nothing;
-  return html`<p class="hint" id="explain-hint">${hintOf(now)} ${tr("It shows what the search compares, and is no diagnosis.")}</p>`;
+  return html`<p class="hint" id="explain-hint">${hintOf(now)} ${NO_DIAGNOSIS}</p>`;
 }
 
 function install() {
