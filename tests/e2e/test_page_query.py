@@ -143,11 +143,16 @@ def test_crop_with_the_mouse(page: sync_api.Page, pictures: list[Path]) -> None:
         crop_by_mouse(page)
     settle(page)
     page.get_by_text("Only the region is searched").wait_for()
+    page.get_by_text("the whole image finds more").wait_for()  # no cells are stored
     assert ids(page) != whole
+    assert page.locator("#verdict, #agreement").count() == 0  # which are of whole images
+    assert page.evaluate(f"{VIEWER}.tool") == "region"
     page.get_by_role("button", name="Whole image").click()
     settle(page)
     until(page, f"{VIEWER}.region === null")
     assert ids(page) == whole
+    choose(page, pictures[0])
+    assert page.evaluate(f"{VIEWER}.tool") == "zoom"  # a drag in another picture moves it
 
 
 def test_a_click_is_no_region(page: sync_api.Page, pictures: list[Path]) -> None:

@@ -81,4 +81,5 @@ def test_on_a_phone_the_open_query_gives_way_to_the_results(page):
         expect(page.locator(".query.open")).to_have_count(0 if words else 1)
         if words:
             expect(page.locator("#notice")).to_contain_text(words)
+            expect(page.locator("#notice")).to_contain_text("no diagnosis")
     expect(page.locator("#notice")).to_be_empty()
