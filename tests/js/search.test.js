@@ -134,7 +134,7 @@ test("the finding of the nearest results is the headline, where most of them hav
   assert.deepEqual(rightIn(52, 84, 0.51), wrong); // as rarely as the next, whatever the interval
   assert.deepEqual(rightIn(17, 27, 0.44), wrong);
   assert.equal(rightIn(21, 30, 0.52).text, "3 of the 4 nearest are labelled “a”");
-  assert.equal(headlineOf({ results: hits("a", "a", "b") }).caution, "A label is named where 3 of them have it.");
+  assert.equal(headlineOf({ results: hits("a", "a", "b") }).caution, "A label is named where 3 of the 3 nearest have it.");
   assert.equal(sharesOf(hits("b", "a", "a", "c", "c", "d", "d")), "2 × a, 2 × c, 2 × d, …");
   assert.equal(sharesOf(hits("b", "a", "a")), "2 × a, 1 × b");
   const nearest = hits(..."aaaaaaaaab", ..."bbbbbbbbbbb");

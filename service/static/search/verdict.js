@@ -79,7 +79,7 @@ export function headlineOf({ results, where = [], refined = false, patient = nul
   if (near.reduce((sum, { count }) => sum + count, 0) < 2 || MODALITY.test(near[0].name)) return null;
   const [{ name: value, count: agreeing }] = near;
   const text = tr("No clear answer: {shares} of the {answers} nearest", { shares: sharesOf(nearest, key), answers: nearest.length });
-  if (agreeing < CLEAR * nearest.length) return { text, caution: tr("A label is named where {needed} of them have it.", { needed: Math.ceil(CLEAR * nearest.length) }) };
+  if (agreeing < CLEAR * nearest.length) return { text, caution: tr("A label is named where {needed} of the {answers} nearest have it.", { needed: Math.ceil(CLEAR * nearest.length), answers: nearest.length }) };
   if (value !== all[0].name) return { text, caution: tr("Among all results another label is more frequent.") };
   if (rightOf(agreement) < CLEAR * agreement?.images) return { text, caution: tr("Such agreement was wrong too often here for a clear answer."), isCounted: true };
   return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing, answers: nearest.length, value }), caution: tr("Not a probability for this patient."), isCounted: true };
