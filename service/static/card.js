@@ -3,6 +3,9 @@
 import { tr } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
 
+/** A key as people read it. */
+export const wordsOf = (key) => key.replaceAll("_", " ");
+
 /** A body part as DICOM writes it, "CHEST", in small letters. */
 const small = (text) => (text && text === text.toUpperCase() && text.length > 3 ? text.toLowerCase() : text);
 
@@ -21,7 +24,7 @@ export function factsOf({ card }) {
   return [card.finding && place, person, card.year].filter(Boolean);
 }
 
-export const tip = ({ card, labels = {} }) => [card?.series_description, ...Object.entries(labels).map(([key, value]) => `${key}: ${value}`)].filter(Boolean).join("\n");
+export const tip = ({ card, labels = {} }) => [card?.series_description, ...Object.entries(labels).map(([key, value]) => `${wordsOf(key)}: ${value}`)].filter(Boolean).join("\n");
 
 /** A picture that is replaced by words if it cannot be loaded. */
 export function picture(address, { lazy = true } = {}) {

@@ -82,8 +82,7 @@ async function deflate(file) {
 
 /** An archive of files, named by their numbers since names may be those of patients. */
 export async function writeZip(files) {
-  const parts = [];
-  const entries = [];
+  const [parts, entries] = [[], []];
   let at = 0;
   const header = (length, values) => {
     const view = new DataView(new ArrayBuffer(length));

@@ -59,6 +59,16 @@ def test_rounds_by_keyboard_and_back(page: sync_api.Page, pictures: list[Path]) 
     assert page.inner_text("#judged") == "1 like this, 1 not"
 
 
+def test_a_reload_that_loses_a_file_loses_its_judgements(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    judge(page, 1, "y")
+    learn(page)
+    assert rounds(page)
+    page.reload()
+    page.locator("#drop").wait_for()
+    assert page.locator("#rounds").count() == 0
+
+
 def test_a_round_is_undone(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
     no = judge(page, 0, "n")

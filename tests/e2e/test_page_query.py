@@ -309,6 +309,7 @@ def test_frames_beside_a_picture_that_is_alone_say_why_they_move_alone(page: syn
     sync_api.expect(page.locator(".reading-link")).to_contain_text(
         "only one of these pictures belongs to a series"
     )
+    sync_api.expect(page.get_by_role("dialog").get_by_role("checkbox", name="Window")).to_be_enabled()
 
 
 def test_windows_for_ct_on_the_query_and_in_the_comparison(page: sync_api.Page) -> None:
@@ -325,6 +326,9 @@ def test_windows_for_ct_on_the_query_and_in_the_comparison(page: sync_api.Page) 
     page.locator("#columns .card").first.click()
     dialog = page.get_by_role("dialog")
     until_viewers(page, "viewer.picture")
+    together = dialog.get_by_role("checkbox", name="Window")
+    sync_api.expect(together).to_be_disabled()
+    sync_api.expect(page.locator(".reading-link")).to_contain_text("have different units")
     dragged = viewers(page, "viewer.shownWindow")
     assert dragged[0] == pytest.approx(shown, rel=0.01)
     stage = page.locator(".reading .viewer-stage").first

@@ -277,6 +277,9 @@ def test_a_tool_is_of_all_pictures_beside_each_other(searched: sync_api.Page) ->
     until_viewers(searched, "viewer.picture")
     searched.locator('.reading [data-tool="measure"]').nth(1).click()
     assert viewers(searched, "viewer.tool") == ["measure", "measure"]
+    searched.get_by_role("button", name="2 × 2").click()
+    until_viewers(searched, "viewer.picture && viewer.tool === 'measure'")
+    searched.get_by_role("button", name="1 × 2").click()
     assert searched.locator(".reading .viewer-row").count() == 1
     searched.locator('.reading [data-tool="window"]').first.click()
     assert viewers(searched, "viewer.tool") == ["window", "window"]

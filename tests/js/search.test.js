@@ -138,7 +138,7 @@ test("the finding of the nearest results is the headline, where most of them hav
   assert.equal(sharesOf(hits("b", "a", "a", "c", "c", "d", "d")), "2 × a, 2 × c, 2 × d, …");
   assert.equal(sharesOf(hits("b", "a", "a")), "2 × a, 1 × b");
   const nearest = hits(..."aaaaaaaaab", ..."bbbbbbbbbbb");
-  assert.equal(headlineOf({ results: nearest }).caution, "Among all results another label is more frequent.");
+  assert.equal(headlineOf({ results: nearest }).caution, "Among all results “b” is more frequent.");
   assert.equal(headline(nearest), "No clear answer: 9 × a, 1 × b of the 10 nearest");
   assert.equal(headline(nearest.slice(0, 15)), "9 of the 10 nearest are labelled “a”");
   assert.equal(headlineOf({ results: nearest.slice(0, 15) }).caution, "Not a probability for this patient.");

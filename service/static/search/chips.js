@@ -2,13 +2,14 @@
 // see: the method and its parameters, before and after, scores, timings, in English.
 
 import { parse, toggle } from "../browse/conditions.js";
+import { wordsOf } from "../card.js";
 import { callParts, state, update } from "../page_state.js";
 import { remember } from "../theme.js";
 import { fixed, number, tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
 import { changeSettings, changeView, shownHits } from "./run.js";
 import { ALL_IMAGES } from "./search_fields.js";
-import { keysInOrder, wordsOf } from "./verdict.js";
+import { keysInOrder } from "./verdict.js";
 
 const LISTED = 24; // values of a label that the service counts, the most frequent ones
 const FEW = 6; // values that are shown at once

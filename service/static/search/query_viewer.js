@@ -118,10 +118,7 @@ export function openComparison(from = shownHits(state)[0], listed = shownHits(st
     index: Math.max(hits.findIndex(({ image_id }) => image_id === from.image_id), 0),
     actions: {
       search: (image) => startSearch({ image }),
-      ...(!query.text && query === state.query && {
-        mark,
-        markOf: (image) => state.marks.get(image),
-      }),
+      ...(!query.text && query === state.query && { mark, markOf: (image) => state.marks.get(image) }),
       shown: ({ hit }) => callParts("openResult", "compare", hit),
       told: ({ hit }) => callParts("openResult", "metadata", hit),
       closed: ({ id }, isSame) => {

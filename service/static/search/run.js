@@ -233,8 +233,8 @@ export async function openAddress() {
   }
   const ofEntry = history.state?.loaded === LOADED ? queries[history.state.file] : null;
   const query = queryOf(params) ?? ofEntry ?? null;
-  const rounds = history.state?.rounds ?? (params.said ? [params.said] : []);
-  update({ settings: settingsOf(params, state.facts), query, opened: query, rounds, marks: parse(history.state?.marks ?? rounds.at(-1) ?? ""), problem: null });
+  const rounds = (query && history.state?.rounds) ?? (query && params.said ? [params.said] : []);
+  update({ settings: settingsOf(params, state.facts), query, opened: query, rounds, marks: parse((query && history.state?.marks) ?? rounds.at(-1) ?? ""), problem: null });
   if (query) return run();
   restart();
   update({ answer: null, busy: null });

@@ -1,6 +1,6 @@
 // What the results say together: what they show, what most of the nearest share, and how like the collection the query is.
 
-import { titleOf } from "../card.js";
+import { titleOf, wordsOf } from "../card.js";
 import { sentence } from "../problems.js";
 import { tr } from "../translate.js";
 
@@ -24,9 +24,6 @@ const placeOf = (key) => 2 * PLAIN_KEYS.includes(key) + PLACE_KEYS.includes(key)
 
 /** Keys in the order of what they say of a finding: "label" first, places and those that are none last; without those of the file's technique. */
 export const keysInOrder = (keys) => keys.filter((key) => !TECHNICAL_KEYS.includes(key)).sort((a, b) => placeOf(a) - placeOf(b));
-
-/** A key as people read it. */
-export const wordsOf = (key) => key.replaceAll("_", " ");
 
 /** The keys whose shares may be shown: the finding of the cards, then all in order, of those alike the most frequent first. */
 export function shareKeys(results) {
@@ -80,7 +77,7 @@ export function headlineOf({ results, where = [], refined = false, patient = nul
   const [{ name: value, count: agreeing }] = near;
   const text = tr("No clear answer: {shares} of the {answers} nearest", { shares: sharesOf(nearest, key), answers: nearest.length });
   if (agreeing < CLEAR * nearest.length) return { text, caution: tr("A label is named where {needed} of the {answers} nearest have it.", { needed: Math.ceil(CLEAR * nearest.length), answers: nearest.length }) };
-  if (value !== all[0].name) return { text, caution: tr("Among all results another label is more frequent.") };
+  if (value !== all[0].name) return { text, caution: tr("Among all results “{value}” is more frequent.", { value: all[0].name }) };
   if (rightOf(agreement) < CLEAR * agreement?.images) return { text, caution: tr("Such agreement was wrong too often here for a clear answer."), isCounted: true };
   return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing, answers: nearest.length, value }), caution: tr("Not a probability for this patient."), isCounted: true };
 }

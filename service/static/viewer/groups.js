@@ -101,10 +101,10 @@ export function firstWindow(viewer) {
   return isScaled(viewer.picture) ? (group.find((each) => each.firstWindow)?.firstWindow ?? null) : null;
 }
 
-/** Begin with the window and the zoom that the others have. */
+/** Begin with the window, the zoom and the tool that the others have. */
 export function takeOver(viewer) {
   const windowed = othersOf(viewer, "window").find(({ picture, window }) => picture?.unit === viewer.picture.unit && window);
   if (windowed && !viewer.window) viewer.window = windowInStep(windowed.window, windowed.picture, viewer.picture);
-  const placed = othersOf(viewer, "zoom").find(({ picture, place }) => picture && place !== FITTED);
-  if (placed) viewer.place = placed.place;
+  viewer.place = othersOf(viewer, "zoom").find(({ picture, place }) => picture && place !== FITTED)?.place ?? viewer.place;
+  viewer.tool = othersOf(viewer, "zoom")[0]?.tool ?? viewer.tool;
 }

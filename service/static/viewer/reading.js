@@ -2,7 +2,7 @@
 // Features add to it by reading(view): something else is shown; readingSwitches(view), readingExtras(view): templates; readingKeys(): actions by key.
 
 import { record } from "../api.js";
-import { factsOf, titleOf } from "../card.js";
+import { factsOf, titleOf, wordsOf } from "../card.js";
 import { callParts } from "../page_state.js";
 import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
@@ -16,7 +16,7 @@ const pair = (name, value) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`
 
 function metadataOf(record) {
   const { labels, links, width, height, burned_in: hasText } = record;
-  return html`${Object.entries(labels).map(([key, value]) => pair(key, value))}
+  return html`${Object.entries(labels).map(([key, value]) => pair(wordsOf(key), value))}
     ${Object.entries(TITLES).map(([name, title]) => (record[name] ? pair(title, record[name]) : nothing))}
     ${pair(tr("Size"), `${width} × ${height}`)}
     ${links.viewer ? pair(tr("Viewer"), html`<a href=${links.viewer} target="_blank" rel="noopener noreferrer">${tr("Open the study")}</a>`) : nothing}
@@ -27,6 +27,7 @@ const STORAGE_KEY = "reading-results";
 const LAYOUTS = { 1: "1 × 2", 3: "2 × 2" }; // by the number of results
 const STEPS = { slices: tr("Slices"), window: tr("Window"), zoom: tr("Zoom") };
 const LINKS = { mm: tr("Slices move by equal millimetres from where both stood; they are not registered."), fraction: tr("Slices are linked by their share of the series: positions are unknown.") };
+const UNWINDOWED = tr("Windows cannot move together: the values of these pictures have different units.");
 const UNLINKED = tr("Slices cannot move together: only one of these pictures belongs to a series.");
 const MARKS = [[1, "✓", tr("Like this")], [-1, "✕", tr("Not like this")]];
 
@@ -97,7 +98,10 @@ class ReadingView {
     const step = (by, sign, title) => html`<button class="button small" type="button" title=${title} aria-label=${title} ?disabled=${!results[position + by]} @click=${() => this.go(by)}>${sign}</button>`;
     const layout = ([each, name]) => html`<button class="button small" type="button" title="G" data-count=${each} aria-pressed=${String(Number(each) === count)} @click=${() => this.setCount(Number(each))}>${name}</button>`;
     const stacks = this.viewers.filter((each) => each.count > 1).length;
-    const inStep = ([name, title]) => html`<label class="check"><input type="checkbox" ?disabled=${name === "slices" && stacks < 2} .checked=${this.follows[name]} @change=${({ target }) => this.follow(name, target.checked)} /> ${title}</label>`;
+    const units = this.viewers.flatMap(({ picture }) => (picture ? [picture.unit] : []));
+    const isApart = { slices: stacks < 2, window: units.length > 1 && new Set(units).size === units.length };
+    const links = stacks === 1 && this.viewers.some((each) => each.isAlone && each.count === 1) ? UNLINKED : this.follows.slices && LINKS[this.viewers[0]?.linkedBy];
+    const inStep = ([name, title]) => html`<label class="check"><input type="checkbox" ?disabled=${isApart[name]} .checked=${this.follows[name]} @change=${({ target }) => this.follow(name, target.checked)} /> ${title}</label>`;
     return html`<dialog class="reading" aria-label=${tr("Comparison of the query with results")} @keydown=${(event) => this.key(event)} @cancel=${(event) => this.leave(event)} @close=${() => this.closed()}
       @cbir-link=${() => this.draw()} @cbir-ready=${() => this.changed()} @cbir-slice=${() => this.changed()}>
       <header>${step(-1, "←", tr("Previous result"))}${step(1, "→", tr("Next result"))}<h2>${tr("Result {first} of {count}", { first, count: results.length })}</h2>
@@ -109,7 +113,7 @@ class ReadingView {
       <div class="reading-panes" data-count=${count}>
         ${this.pane({ leads: true, source: query.source, label: tr("The query"), marked: query.region, caption: html`<span class="reading-words"><strong>${tr("Query")}</strong> ${query.caption}</span>` })}
         ${Array.from({ length: count }, (_, index) => this.resultPane(results[position + index]))}</div>
-      <p class="reading-link" role="status">${stacks === 1 && this.viewers.some((each) => each.isAlone && each.count === 1) ? UNLINKED : (this.follows.slices && LINKS[this.viewers[0]?.linkedBy]) || nothing}</p>
+      <p class="reading-link" role="status">${[links, isApart.window && UNWINDOWED].filter(Boolean).join(" ") || nothing}</p>
       <div class="reading-extras">${callParts("readingExtras", this)}</div>
       <section class="metadata" tabindex="0" aria-label=${tr("Metadata")} ?hidden=${!metadata}><dl>${metadata}</dl></section>
     </dialog>`;

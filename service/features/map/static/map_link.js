@@ -10,7 +10,7 @@ function menu(now) {
   if (!now.answer?.results.length) return nothing;
   const hits = shownHits(now).map(({ image_id }) => image_id);
   const collection = now.facts.several ? collectionName() : "";
-  return html`<a id="on-map" href=${mapAddress({ collection, image: now.query?.image, hits })}>${tr("Show on the map")}</a>`;
+  return html`<a id="on-map" target="_blank" rel="noopener" href=${mapAddress({ collection, image: now.query?.image, hits })}>${tr("Show on the map")}</a>`;
 }
 
 addPart({ menu });

@@ -22,8 +22,7 @@ const kind = ({ facts }) => facts.parts.explain?.kind ?? "";
 const isExplained = (now) => Boolean(kind(now) && now.query && (now.query.image || now.query.file) && !now.query.files);
 
 function load(query, ids) {
-  const ofImage = () => jsonBody({ image_id: query.image, answers: ids, ...(query.region && { region: query.region }) });
-  return fetchJson(addressIn(collectionName(), "explain"), query.image ? ofImage() : formBody(query, { answers: ids }));
+  return fetchJson(addressIn(collectionName(), "explain"), query.image ? jsonBody({ image_id: query.image, answers: ids, ...(query.region && { region: query.region }) }) : formBody(query, { answers: ids }));
 }
 
 async function explanationOf(image) {
@@ -114,7 +113,7 @@ function readingExtras(view) {
   const fade = ({ target }) => view.viewers.forEach((viewer) => Object.assign(viewer, { overlayOpacity: target.value / 100 }).redraw());
   const isAway = view.shown.some((shown) => shown.viewer.slice && view.imageOf(shown) !== shown.result.id) || (view.viewers[0].slice && !isQuery(view.viewers[0], state.shownQuery));
   return html`<section class="explanation" aria-label=${tr("What matches")}><label>${tr("Overlay")} <input type="range" min="0" max="100" value="100" @input=${fade} /></label>
-    <div class="part-shares">${readingShares}</div>${isAway ? html`<p>${tr("Only the slices that were compared have colours: scroll back to them.")}</p>` : nothing}<p class="hint">${NO_DIAGNOSIS}</p></section>`;
+    <div class="part-shares">${readingShares}</div>${isAway ? html`<p>${tr("Only the slices that were compared have colours: scroll back to them.")}</p>` : nothing}<p class="hint">${kind(state) === "places" ? tr("Places in colour match between both pictures, yellow best.") : ""} ${NO_DIAGNOSIS}</p></section>`;
 }
 
 // On the page
