@@ -53,7 +53,7 @@ export function install() {
   const open = () => document.querySelectorAll("[popover]:popover-open");
   document.addEventListener("toggle", (event) => event.target.matches?.("[popover]") && event.newState === "open" && place(event.target), true);
   addEventListener("resize", () => open().forEach(place));
-  let isDismissed = false; // a press beside an open menu and the bars of buttons closes it, and does nothing else
+  let isDismissed = false; // a click beside an open menu, but on the bars of buttons, only closes it
   document.addEventListener("pointerdown", ({ target }) => (isDismissed = open().length > 0 && !target.closest("[popover], [popovertarget], .top, .chips")), true);
   document.addEventListener("click", (event) => isDismissed && event.detail && (event.preventDefault(), event.stopPropagation()), true);
   document.addEventListener("click", (event) => {

@@ -130,7 +130,7 @@ test("the finding of the nearest results is the headline, where most of them hav
   assert.equal(headline(hits("a", "a", "a", "b")), "3 of the 4 nearest are labelled “a”");
   assert.equal(headline(hits("a", "a", "b")), "No clear answer: 2 × a, 1 × b of the 3 nearest"); // fewer than seven in ten
   const rightIn = (count, images, low) => headlineOf({ results: hits("a", "a", "a", "b"), agreement: { right: (count + 1) / (images + 2), images, low } });
-  const wrong = { text: "No clear answer: 3 × a, 1 × b of the 4 nearest", caution: "Such agreement was wrong too often here for a clear answer.", isCounted: true };
+  const wrong = { text: "No clear answer: 3 × a, 1 × b of the 4 nearest", caution: "Such agreement was wrong too often here for a clear answer.", hasTest: true };
   assert.deepEqual(rightIn(52, 84, 0.51), wrong); // as rarely as the next, whatever the interval
   assert.deepEqual(rightIn(17, 27, 0.44), wrong);
   assert.equal(rightIn(21, 30, 0.52).text, "3 of the 4 nearest are labelled “a”");
@@ -140,6 +140,7 @@ test("the finding of the nearest results is the headline, where most of them hav
   const nearest = hits(..."aaaaaaaaab", ..."bbbbbbbbbbb");
   assert.equal(headlineOf({ results: nearest }).caution, "Among all results “b” is more frequent.");
   assert.equal(headline(nearest), "No clear answer: 9 × a, 1 × b of the 10 nearest");
+  assert.equal(headline(hits(..."baaaaaaaab", ..."bbbbbb")), "8 of the 10 nearest are labelled “a”"); // as many as of b in all
   assert.equal(headline(nearest.slice(0, 15)), "9 of the 10 nearest are labelled “a”");
   assert.equal(headlineOf({ results: nearest.slice(0, 15) }).caution, "Not a probability for this patient.");
   assert.equal(headlineOf({ results: hits("a", "a"), refined: true }).text, "Refined by your marks");
@@ -196,7 +197,10 @@ test("what is said of an answer has the parts that are shown", () => {
   assert.equal(said({ likeness: 0.1 }).words, usual.words); // which the agreement was counted for
   const part = (likeness) => said({ likeness }, { region: [1, 2, 3, 4] });
   assert.deepEqual([part(0.5).words, part(0.1).words, part(null).words], ["", "", ""]); // nothing was counted of parts
-  assert.deepEqual([part(0.01).title, part(0.01).level, part(0.01).tested], ["Nothing here looks like this part", "outlier", null]);
+  assert.deepEqual([part(0.01).title, part(0.01).level, part(0.01).tested], ["Nothing like this part was found", "outlier", null]);
+  const changed = (changes) => summaryOf({ answer: { results: hits, agreement, query: {} }, settings: { where: [] }, fields: {}, shownQuery: { region: [1, 2, 3, 4] }, ...changes });
+  assert.match(changed({ fields: { feedback: [{}] } }).words, /^Refined by your marks\. .* no evidence\.$/);
+  assert.match(changed({ settings: { where: ["label=a"] } }).words, /^The results are what your filter .* no evidence\.$/);
   const filtered = summaryOf({ answer: { results: hits, agreement, query: { likeness: 0.1 } }, settings: { where: ["label=a"] }, fields: {}, shownQuery: {} });
   assert.deepEqual([filtered.title.slice(0, 6), filtered.tested], ["Unlike", null]);
   assert.match(filtered.words, /no evidence\.$/);

@@ -11,22 +11,18 @@ const MAX_EXAMPLES = 20; // images of a search
 const MAX_RECORDS = 1000; // of a request
 
 const chosen = () => [...state.selection.ids];
-const focusGrid = () => document.getElementById("grid").focus();
 
 export function limited(now, most, text, onClick, { id = nothing, kind = "" } = {}) {
   const isOver = now.selection.ids.size > most;
   return html`<button class="button small ${kind}" type="button" id=${id} ?disabled=${isOver} title=${isOver ? tr("At most {count} images", { count: most }) : ""} @click=${onClick}>${text}</button>`;
 }
 
-function searchWithChosen() {
-  const [first, ...others] = chosen();
-  location.assign(searchAddress(first, inLinks(), others));
-}
+const searchWithChosen = () => location.assign(searchAddress(chosen()[0], inLinks(), chosen().slice(1)));
 
-function clear() {
+function clear(changes = {}) {
   state.selection.clear();
-  update({});
-  focusGrid();
+  update(changes);
+  document.getElementById("grid").focus();
 }
 
 export function selectionBar(now) {
@@ -41,7 +37,7 @@ export function selectionBar(now) {
     ${limited(now, MAX_SET, tr("Export csv"), () => attempt(() => saveTable({ ids: chosen() })))}
     ${button(tr("Export JSON"), () => saveRecords(pages.records(ids).map((record) => ({ ...record, card: null }))))}
     ${facts.can_delete ? button(tr("Delete …"), askDelete, "danger") : nothing}
-    ${button(tr("Clear"), clear)}</div>`;
+    ${button(tr("Clear"), () => clear())}</div>`;
 }
 
 const labelOf = (fields) => ["key", "value"].map((name) => (fields.get(name) ?? "").trim());
@@ -75,9 +71,7 @@ async function askDelete() {
   if (!(await ask({ id: "delete", title, body, confirm: tr("Delete permanently"), kind: "danger", act: () => deleteImages(ids) }))) return;
   await attempt(async () => {
     state.pages.remove(ids);
-    state.selection.clear();
-    update({ active: 0 });
-    focusGrid();
+    clear({ active: 0 });
     await changed(trn("{count} image deleted.", "{count} images deleted.", ids.length));
     await ((await state.ids) ? reload() : more()); // the map counts what is left of an area
   });

@@ -27,10 +27,7 @@ const csv = (rows) => rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("
 export function toCsv(results) {
   const keys = [...new Set(results.flatMap((hit) => Object.keys(hit.labels)))];
   const titles = keys.map((key) => (COLUMNS.includes(key) ? `label:${key}` : key));
-  const rows = results.map((hit) => {
-    const facts = { ...hit, ...hit.dicom };
-    return [...COLUMNS.map((column) => facts[column]), ...keys.map((key) => hit.labels[key])];
-  });
+  const rows = results.map((hit) => [...COLUMNS.map((column) => ({ ...hit, ...hit.dicom })[column]), ...keys.map((key) => hit.labels[key])]);
   return csv([[...COLUMNS, ...titles], ...rows]);
 }
 

@@ -5,7 +5,7 @@ import { parse, toggle } from "../browse/conditions.js";
 import { wordsOf } from "../card.js";
 import { callParts, state, update } from "../page_state.js";
 import { remember } from "../theme.js";
-import { fixed, number, tr } from "../translate.js";
+import { fixed, number, tr, trn } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
 import { changeSettings, changeView, shownHits } from "./run.js";
 import { ALL_IMAGES } from "./search_fields.js";
@@ -86,7 +86,7 @@ export function chips(now) {
     ${filterMenu(now)}
     ${groupMenu(now)}
     ${callParts("options", now)}
-    <span class="tally">${answer ? html`<span role="status" id="tally">${images ? tr("{count} of {images}", { count, images }) : number(count)}</span>` : nothing}${size(now)}</span>
+    <span class="tally">${answer ? html`<span role="status" id="tally">${images ? tr("{count} of {images}", { count, images }) : trn("{count} result", "{count} results", count)}</span>` : nothing}${size(now)}</span>
   </div>`;
 }
 

@@ -95,7 +95,7 @@ export const changeView = (view) => noteSettings({ view });
 export function changePart(part) {
   const rounds = part.region ? [] : state.rounds;
   update({ query: { ...state.query, ...part }, rounds });
-  history.pushState({ ...entryOf(state.query), rounds, marks: asText(state.marks) }, "", addressOf(state.query));
+  history.pushState({ ...entryOf(state.query), round: history.state?.round, rounds, marks: asText(state.marks) }, "", addressOf(state.query));
   return run();
 }
 

@@ -17,7 +17,7 @@ export const judgements = (text) => [...parse(text)].map(([image_id, relevance])
 export const searchedMarks = ({ rounds }) => rounds.at(-1) ?? "";
 
 /** Whether a region is searched for at any place of the images. */
-const isAnywhere = ({ query, settings, rounds, facts }) => Boolean(facts.anywhere && settings.anywhere && query?.region && !query.files && !searchedMarks({ rounds }));
+export const isAnywhere = ({ query, settings, rounds, facts }) => Boolean(facts.anywhere && settings.anywhere && query?.region && !query.files && !searchedMarks({ rounds }));
 
 /** The method and its parameters: one that takes no judgements gives way to another one if there are some. */
 function method({ query, settings, rounds, facts }) {

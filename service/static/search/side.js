@@ -6,6 +6,7 @@ import { tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
 import { openComparison, queryPicture } from "./query_viewer.js";
 import { changePart, changeSettings, isStale, shownHits, startAgain } from "./run.js";
+import { isAnywhere } from "./search_fields.js";
 import { shareKeys, shareParts, summaryOf } from "./verdict.js";
 
 async function copyLink({ query }) {
@@ -75,7 +76,7 @@ function partOfPicture({ query, settings, facts, otherWindow }) {
   if (otherWindow) return html`<p class="region-line"><button class="link" type="button" id="search-window" @click=${searchWindow}>${tr("Search in this window")}</button></p>`;
   if (!query.region) return nothing;
   return html`<p class="region-line">${tr("Only the region is searched.")} <button class="link" type="button" id="whole" @click=${() => changePart({ region: null })}>${tr("Whole image")}</button>
-    ${facts.anywhere ? nothing : html`<span>${tr("It is compared with whole pictures, which finds little: the whole image finds more.")}</span>`}
+    ${isAnywhere(state) ? nothing : html`<span>${tr("It is compared with whole pictures, which finds little: the whole image finds more.")}</span>`}
     ${facts.anywhere && !query.files ? html`<label class="check" for="anywhere"><input type="checkbox" id="anywhere" .checked=${settings.anywhere} @change=${({ target }) => changeSettings({ anywhere: target.checked })} /> ${tr("Anywhere in the image")}</label>` : nothing}</p>`;
 }
 

@@ -48,7 +48,7 @@ export function shareParts(results, key) {
 
 /** How like the collection a query is {title, level}: "usual", "unusual", "poor" or "outlier"; null if not known, and of a part, to which whole pictures are less alike, unless nothing is like it. */
 export function verdictOf({ likeness, outlier }, isPart = false) {
-  if (outlier || (isPart && (likeness ?? 1) < UNUSUAL)) return { level: "outlier", title: isPart ? tr("Nothing here looks like this part") : tr("Nothing here looks like this"), text: tr("These are the least unlike images, not similar ones.") };
+  if (outlier || (isPart && (likeness ?? 1) < UNUSUAL)) return { level: "outlier", title: isPart ? tr("Nothing like this part was found") : tr("Nothing here looks like this"), text: tr("These are the least unlike images, not similar ones.") };
   if (isPart || likeness === null || likeness === undefined) return null;
   const closer = Math.min(Math.round((1 - likeness) * 100), 99);
   if (likeness < UNUSUAL) return { level: "poor", title: tr("Poor match: {closer} in 100 images here match another one better", { closer }) };
@@ -63,23 +63,24 @@ function independent(results, patient) {
 }
 
 /**
- * What is said of results {text, caution, isCounted}: how most of the nearest are labelled, or that there is no clear answer; null where nothing is known of them, and
- * only a caution where a filter asked for it. isCounted: how often such agreement was right belongs to it; refined: whether they follow judgements; patient: key of the query's, whose images have no say; agreement: on the first label.
+ * What is said of results {text, caution, hasTest}: how most of the nearest are labelled, or that there is no clear answer; null where nothing is known of them, and
+ * only a caution where a filter asked for it. hasTest: how often such agreement was right belongs to it; isPart: of a picture, of which no label is said; refined: whether they follow judgements; patient: key of the query's, whose images have no say; agreement: on the first label.
  */
-export function headlineOf({ results, where = [], refined = false, patient = null, agreement }) {
+export function headlineOf({ results, where = [], refined = false, isPart = false, patient = null, agreement }) {
   if (refined) return { text: tr("Refined by your marks"), caution: tr("The results follow your marks: their labels are no evidence.") };
   const [key] = shareKeys(results);
   if (key === undefined || PLAIN_KEYS.includes(key)) return null;
   if (where.length) return { text: "", caution: tr("The results are what your filter lets through: their labels are no evidence.") };
+  if (isPart) return null;
   const nearest = independent(results, patient);
   const [near, all] = [nearest, results].map((list) => shareParts(list, key).filter(({ rest }) => !rest));
   if (near.reduce((sum, { count }) => sum + count, 0) < 2 || MODALITY.test(near[0].name)) return null;
   const [{ name: value, count: agreeing }] = near;
   const text = tr("No clear answer: {shares} of the {answers} nearest", { shares: sharesOf(nearest, key), answers: nearest.length });
   if (agreeing < CLEAR * nearest.length) return { text, caution: tr("A label is named where {needed} of the {answers} nearest have it.", { needed: Math.ceil(CLEAR * nearest.length), answers: nearest.length }) };
-  if (value !== all[0].name) return { text, caution: tr("Among all results “{value}” is more frequent.", { value: all[0].name }) };
-  if (rightOf(agreement) < CLEAR * agreement?.images) return { text, caution: tr("Such agreement was wrong too often here for a clear answer."), isCounted: true };
-  return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing, answers: nearest.length, value }), caution: tr("Not a probability for this patient."), isCounted: true };
+  if (all[0].count > all.find(({ name }) => name === value)?.count) return { text, caution: tr("Among all results “{value}” is more frequent.", { value: all[0].name }) };
+  if (rightOf(agreement) < CLEAR * agreement?.images) return { text, caution: tr("Such agreement was wrong too often here for a clear answer."), hasTest: true };
+  return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing, answers: nearest.length, value }), caution: tr("Not a probability for this patient."), hasTest: true };
 }
 
 /** The most frequent values of results with their counts, in words; "" where there are none. */
@@ -118,7 +119,7 @@ export function summaryOf({ answer, fields, settings, shownQuery }) {
   const found = verdictOf(answer.query, Boolean(shownQuery.region));
   const { level } = found ?? {};
   const agreement = isCounted(answer) ? agreementOn(answer) : undefined;
-  const { text: headline, caution, isCounted: hasTest } = (level !== "outlier" && !shownQuery.region && headlineOf({ results: answer.results, where: settings.where, refined, patient: answer.query.patient, agreement })) || {};
+  const { text: headline, caution, hasTest } = (level !== "outlier" && headlineOf({ results: answer.results, where: settings.where, refined, isPart: Boolean(shownQuery.region), patient: answer.query.patient, agreement })) || {};
   const [title, text] = headline && level !== "poor" ? [headline, found?.text] : [found?.title, found?.text ?? headline];
   const tested = hasTest ? (testedOf(agreement) ?? { text: tr("Not tested for a search like this."), short: null }) : null;
   const words = [title, text, tested?.text, caution].filter(Boolean).map(sentence).join(" ");

@@ -103,7 +103,7 @@ class ReadingView {
     const links = stacks === 1 && this.viewers.some((each) => each.isAlone && each.count === 1) ? UNLINKED : this.follows.slices && LINKS[this.viewers[0]?.linkedBy];
     const inStep = ([name, title]) => html`<label class="check"><input type="checkbox" ?disabled=${isApart[name]} .checked=${this.follows[name]} @change=${({ target }) => this.follow(name, target.checked)} /> ${title}</label>`;
     return html`<dialog class="reading" aria-label=${tr("Comparison of the query with results")} @keydown=${(event) => this.key(event)} @cancel=${(event) => this.leave(event)} @close=${() => this.closed()}
-      @cbir-link=${() => this.draw()} @cbir-ready=${() => this.changed()} @cbir-slice=${() => this.changed()}>
+      @cbir-link=${() => this.draw()} @cbir-ready=${() => this.changed()} @cbir-failed=${() => this.draw()} @cbir-slice=${() => this.changed()}>
       <header>${step(-1, "←", tr("Previous result"))}${step(1, "→", tr("Next result"))}<h2>${tr("Result {first} of {count}", { first, count: results.length })}</h2>
         ${Object.entries(LAYOUTS).map(layout)}
         <span class="reading-steps" role="group" aria-label=${tr("What moves together")}><span>${tr("In step:")}</span>${Object.entries(STEPS).map(inStep)}</span>

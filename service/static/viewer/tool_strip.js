@@ -58,7 +58,8 @@ export class ToolStrip {
   /** Give a tool to the pointer and open its row; again, close the row. */
   choose(name) {
     this.#open = this.viewer.tool !== name || !this.#open;
-    for (const each of [this.viewer, ...othersOf(this.viewer, "zoom")]) Object.assign(each, { tool: name, chosen: null }).redraw();
+    for (const each of othersOf(this.viewer, "zoom")) Object.assign(each, { tool: name, chosen: null }).strip.close();
+    Object.assign(this.viewer, { tool: name, chosen: null }).redraw();
     this.draw();
   }
 
@@ -71,7 +72,7 @@ export class ToolStrip {
 
   close() {
     this.#open = false;
-    this.draw();
+    this.viewer.redraw();
   }
 
   /** Show a sign for each tool of the viewer, which of them is chosen, and its row; and one that resets what was changed. */

@@ -44,6 +44,23 @@ def test_other_slices_than_those_compared_say_why_they_have_no_colours(page: syn
         explanation.get_by_text(AWAY).wait_for(state="detached")
 
 
+def test_a_comparison_is_opened_and_laid_out_anew_while_it_is_on(page: sync_api.Page) -> None:
+    page.goto(f"{page.url}?group_by=image")
+    start(page)
+    page.locator("#explain").click()
+    page.locator("#columns .card").first.click()
+    until_viewers(page, "viewer.picture && viewer.overlay")
+    page.get_by_role("button", name="2 × 2").click()
+    until(
+        page, "[...document.querySelectorAll('.reading cbir-viewer')].slice(1, 4).every((one) => one.overlay)"
+    )
+    page.get_by_role("button", name="Next result").click()
+    page.get_by_role("heading", name="Result 2").wait_for()
+    until_viewers(page, "viewer.picture")
+    until_viewers(page, "viewer.overlay")
+    assert AWAY not in page.locator(".explanation").inner_text()
+
+
 def test_it_stays_on_from_slice_to_slice_of_the_query(page: sync_api.Page) -> None:
     image = start(page)
     page.locator("#explain").click()
@@ -51,6 +68,10 @@ def test_it_stays_on_from_slice_to_slice_of_the_query(page: sync_api.Page) -> No
     at = page.evaluate(f"{VIEWER}.index")
     page.locator("#side .viewer-slider").fill(str(at if at else at + 2))
     until(page, f"!location.search.includes({image!r})")
+    settle(page)
+    assert page.locator("#explain").get_attribute("aria-pressed") == "true"
+    page.go_back()
+    until(page, f"location.search.includes({image!r})")
     settle(page)
     assert page.locator("#explain").get_attribute("aria-pressed") == "true"
     page.locator("#columns .card").last.hover()

@@ -157,6 +157,7 @@ def test_a_case_says_what_its_search_said(page: sync_api.Page, served: Served) -
             ({}, "Of "),
             ({"rounds": [[{"image_id": query, "relevance": 1}]]}, "Refined by your marks"),
             ({"search": {"image_id": query, "where": ["severity>=0"]}}, None),
+            ({"search": {"image_id": query, "region": [0, 0, 9, 9]}}, None),
             ({"outlier": True}, "Nothing here looks like this"),
             ({"verdict": "No clear answer: 4 a, 2 b of 6."}, "No clear answer: 4 a"),
         ):

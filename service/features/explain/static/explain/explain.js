@@ -14,7 +14,7 @@ let shownOn = null; // the card that is explained
 let reading = null; // the reading view, once it is open
 let readingShares = nothing; // bars of its first result
 let isOn = false;
-let explained = null; // the query, as it was opened, that it was turned on for
+const explained = new Set(); // the query that it was turned on for, as it was opened, and the pictures of its parts
 
 const kind = ({ facts }) => facts.parts.explain?.kind ?? "";
 
@@ -65,15 +65,19 @@ function hide() {
   shownOn = null;
 }
 
+const pictureOf = (query) => query?.file ?? query?.image ?? NaN; // NaN is in no set
+
 /** Turn off with another query: colours that nobody asked for could be taken for a finding. */
 function renew() {
   hide();
-  if (isOn && state.opened !== explained) toggle();
+  if (isOn && !explained.has(state.opened) && !explained.has(pictureOf(state.shownQuery))) toggle();
+  else explained.add(state.opened).add(pictureOf(state.shownQuery));
 }
 
 function toggle() {
   isOn = !isOn;
-  explained = state.opened;
+  explained.clear();
+  explained.add(state.opened).add(pictureOf(state.query));
   hide();
   update(state.sheet ? { sheet: !isOn, notice: isOn ? `${hintOf(state)} ${NO_DIAGNOSIS}` : "" } : {}); // on a phone it covers the results
   showOn(document.activeElement?.closest?.("#columns .card") ?? null);
@@ -111,7 +115,7 @@ const readingSwitches = () => (isExplained(state) ? html`<button class="button s
 function readingExtras(view) {
   if (!isOn || !isExplained(state)) return nothing;
   const fade = ({ target }) => view.viewers.forEach((viewer) => Object.assign(viewer, { overlayOpacity: target.value / 100 }).redraw());
-  const isAway = view.shown.some((shown) => shown.viewer.slice && view.imageOf(shown) !== shown.result.id) || (view.viewers[0].slice && !isQuery(view.viewers[0], state.shownQuery));
+  const isAway = view.shown.some((shown) => shown.viewer?.slice && view.imageOf(shown) !== shown.result.id) || (view.viewers[0]?.slice && !isQuery(view.viewers[0], state.shownQuery));
   return html`<section class="explanation" aria-label=${tr("What matches")}><label>${tr("Overlay")} <input type="range" min="0" max="100" value="100" @input=${fade} /></label>
     <div class="part-shares">${readingShares}</div>${isAway ? html`<p>${tr("Only the slices that were compared have colours: scroll back to them.")}</p>` : nothing}<p class="hint">${kind(state) === "places" ? tr("Places in colour match between both pictures, yellow best.") : ""} ${NO_DIAGNOSIS}</p></section>`;
 }

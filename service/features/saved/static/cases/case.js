@@ -74,7 +74,7 @@ function teachingFile({ saved, facts, keys, ranks, checked }) {
 export function draw(now) {
   const { saved, facts } = now;
   const hits = saved.answers.map((each) => ({ ...facts.images[each.image_id], patient: facts.images[each.image_id]?.patient_key, ...each }));
-  const shares = saved.verdict || saved.outlier || saved.rounds.length || saved.search.where.length ? "" : sharesOf(hits);
+  const shares = saved.verdict || saved.outlier || saved.rounds.length || saved.search.where.length || saved.search.region ? "" : sharesOf(hits);
   const said = saved.verdict || (saved.outlier ? verdictOf(saved).title : saved.rounds.length ? tr("Refined by your marks") : shares && `${tr("Of {count} results:", { count: hits.length })} ${shares}`);
   const verdicts = new Map(saved.marks.map(({ image_id, relevance }) => [image_id, Math.sign(relevance)]));
   return html`<article class="saved-sheet">

@@ -12,7 +12,7 @@ export const MOST = 1000; // images of a request
 /** Ask for the title of a cohort that begins with {collection, relevant, irrelevant, where}, and open its page. */
 export function openCohorts({ collection, relevant, irrelevant, where }) {
   const film = (id) => html`<li class="film"><img src=${imageAddress(collection, id, "/thumbnail")} alt="" /></li>`;
-  const body = html`<p class="hint">${trn("Begins with {count} image that belongs; {others} marked as not.", "Begins with {count} images that belong; {others} marked as not.", relevant.length, { others: irrelevant.length })}</p>
+  const body = html`<p class="hint">${trn("Begins with {count} image that belongs.", "Begins with {count} images that belong.", relevant.length)} ${irrelevant.length ? trn("{count} does not belong.", "{count} do not belong.", irrelevant.length) : ""}</p>
     <ul class="begin-images" role="list">${relevant.slice(0, SHOWN).map(film)}</ul>
     <div class="field"><label for="begin-title">${tr("Title of the cohort")}</label><input type="text" id="begin-title" name="title" maxlength="200" required autocomplete="off" autofocus /></div>
     ${sharing(false, "begin-shared")}`;
