@@ -110,6 +110,31 @@ def test_on_a_phone_tools_lie_below_the_picture(page: sync_api.Page, pictures: l
     assert row["y"] + row["height"] <= signs["y"]
 
 
+def test_on_a_phone_the_picture_stays_where_it_is_while_a_region_is_drawn(
+    browser: sync_api.Browser, served: Served, pictures: list[Path]
+) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.goto(served.address)
+    choose(page, pictures[-1])
+    page.locator(".sheet-switch").tap()
+    page.locator("#side").get_by_role("button", name="Measure").tap()
+    page.locator("#side").get_by_role("button", name="Region").tap()
+    whole = page.locator("#side .viewer-row").get_by_role("button", name="Whole image")
+    expect(whole).to_be_disabled()
+    box = page.locator("#side .viewer-stage").bounding_box()
+    assert box
+    touch = page.context.new_cdp_session(page)
+    for kind, part in (("touchStart", 0.3), ("touchMove", 0.45), ("touchMove", 0.6)):
+        point = {"x": box["x"] + part * box["width"], "y": box["y"] + part * box["height"]}
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [point]})
+        page.wait_for_timeout(50)
+        assert page.locator("#side .viewer-stage").bounding_box() == box
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.locator("#whole").wait_for()
+    expect(whole).to_be_enabled()
+    page.close()
+
+
 def test_on_a_phone_the_open_query_leaves_the_note_in_view(page: sync_api.Page, pictures: list[Path]) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     choose(page, pictures[-1])

@@ -153,6 +153,7 @@ def test_crop_with_the_mouse(page: sync_api.Page, pictures: list[Path]) -> None:
     assert ids(page) == whole
     choose(page, pictures[0])
     assert page.evaluate(f"{VIEWER}.tool") == "zoom"  # a drag in another picture moves it
+    assert page.locator("#side .viewer-row").count() == 0
 
 
 def test_a_click_is_no_region(page: sync_api.Page, pictures: list[Path]) -> None:

@@ -63,7 +63,7 @@ export function installGestures(viewer) {
   followPointers(stage, { begin, pinch, isOn: () => Boolean(viewer.picture) });
 
   function begin(event) {
-    viewer.strip.close();
+    if (getComputedStyle(viewer.strip.node).position === "absolute") viewer.strip.close(); // below the picture it would make that grow under the finger
     if (event.button !== 0) event.preventDefault(); // of scrolling by the middle button
     stage.focus({ preventScroll: true });
     if (event.button === 2) return window(event);

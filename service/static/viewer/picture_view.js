@@ -77,11 +77,12 @@ export class PictureView extends HTMLElement {
 
   /** Show nothing, before the picture of another source. */
   empty(window = null) {
-    Object.assign(this, { picture: null, place: FITTED, tool: this.tool === "region" ? "zoom" : this.tool, chosen: null, firstWindow: null });
+    Object.assign(this, { picture: null, place: FITTED, chosen: null, firstWindow: null });
     this.#values.window = window;
     this.#values.region = this.#values.overlay = null;
     this.say("");
     this.film?.clear();
+    if (this.tool === "region") Object.assign(this, { tool: "zoom" }).strip.close();
   }
 
   // Window

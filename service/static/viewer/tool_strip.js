@@ -14,8 +14,8 @@ const SIGNS = {
 };
 const SHAPES = [["length", tr("Length")], ["ellipse", tr("Ellipse")]];
 
-const button = (text, act, { title = nothing, name = nothing, pressed = nothing } = {}) =>
-  html`<button type="button" title=${title} aria-label=${name} aria-pressed=${pressed} @click=${act}>${text}</button>`;
+const button = (text, act, { title = nothing, name = nothing, pressed = nothing, disabled = false } = {}) =>
+  html`<button type="button" ?disabled=${disabled} title=${title} aria-label=${name} aria-pressed=${pressed} @click=${act}>${text}</button>`;
 
 const ROWS = {
   window(viewer) {
@@ -37,7 +37,7 @@ const ROWS = {
   measure: (viewer) => html`${SHAPES.map(([shapeKind, name]) => button(name, () => Object.assign(viewer, { shapeKind }).redraw(), { pressed: String(shapeKind === viewer.shapeKind) }))}
     ${button(tr("Remove all"), () => Object.assign(viewer, { chosen: null, shapes: [] }))}`,
   region: (viewer) => html`${isTouched() ? nothing : button(tr("Choose with keys"), () => viewer.beginRegion(), { title: tr("Region: arrow keys move it, with Shift they resize it, Enter searches with it, Escape cancels") })}
-    ${button(tr("Whole image"), () => viewer.selectRegion(null))}`,
+    ${button(tr("Whole image"), () => viewer.selectRegion(null), { disabled: !viewer.region })}`,
 };
 
 export class ToolStrip {

@@ -83,3 +83,6 @@ def test_on_a_phone_the_open_query_gives_way_to_the_results(page):
             expect(page.locator("#notice")).to_contain_text(words)
             expect(page.locator("#notice")).to_contain_text("no diagnosis")
     expect(page.locator("#notice")).to_be_empty()
+    page.locator("#explain").click()
+    page.locator(".sheet-switch").click()
+    expect(page.get_by_text("tap a result")).to_have_count(1)  # once, as notice or as hint

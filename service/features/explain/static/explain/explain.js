@@ -127,7 +127,7 @@ const actions = (now) => (isExplained(now) ? html`<button class="button" type="b
 const hintOf = (now) => (kind(now) === "places" ? tr("Point at or tap a result: places in colour match between it and the query, yellow best.") : tr("Point at or tap a result: the bars show what its distance consists of, the lines the strongest edges."));
 
 function panels(now) {
-  if (!isOn || !isExplained(now) || !now.answer) return nothing;
+  if (!isOn || !isExplained(now) || !now.answer || String(now.notice).startsWith(hintOf(now))) return nothing;
   return html`<p class="hint" id="explain-hint">${hintOf(now)} ${NO_DIAGNOSIS}</p>`;
 }
 
