@@ -325,6 +325,7 @@ def test_the_difference_of_the_clocks(
     now = time.time()
     provider.overrides = {"iat": int(now) + seconds, "exp": int(now) + seconds + 300}
     answer = log_in(app.test_client())
+    took = time.time() - now
     if reason is None:
         assert answer.status_code == 200
     else:
@@ -332,7 +333,7 @@ def test_the_difference_of_the_clocks(
         text = html.unescape(answer.text)
         assert re.sub(r"\d+", "N", reason) in re.sub(r"\d+", "N", text)
         measured = int(re.search(r"clock is (\d+) seconds", text)[1])  # type: ignore[index]
-        assert abs(measured - abs(seconds)) <= 1
+        assert abs(measured - abs(seconds)) <= 1 + took
         assert "set both clocks" in text
 
 
