@@ -134,11 +134,11 @@ test("the finding of the nearest results is the headline, where most of them hav
   assert.deepEqual(rightIn(52, 84, 0.51), wrong); // as rarely as the next, whatever the interval
   assert.deepEqual(rightIn(17, 27, 0.44), wrong);
   assert.equal(rightIn(21, 30, 0.52).text, "3 of the 4 nearest are labelled “a”");
-  assert.equal(headlineOf({ results: hits("a", "a", "b") }).caution, "A label is named where 3 of the 3 nearest have it.");
+  assert.equal(headlineOf({ results: hits("a", "a", "b") }).rule, "A label is named where 3 of the 3 nearest have it.");
   assert.equal(sharesOf(hits("b", "a", "a", "c", "c", "d", "d")), "2 × a, 2 × c, 2 × d, …");
   assert.equal(sharesOf(hits("b", "a", "a")), "2 × a, 1 × b");
   const nearest = hits(..."aaaaaaaaab", ..."bbbbbbbbbbb");
-  assert.equal(headlineOf({ results: nearest }).caution, "Among all results “b” is more frequent.");
+  assert.equal(headlineOf({ results: nearest }).rule, "Among all results “b” is more frequent.");
   assert.equal(headline(nearest), "No clear answer: 9 × a, 1 × b of the 10 nearest");
   assert.equal(headline(hits(..."baaaaaaaab", ..."bbbbbb")), "8 of the 10 nearest are labelled “a”"); // as many as of b in all
   assert.equal(headline(nearest.slice(0, 15)), "9 of the 10 nearest are labelled “a”");
@@ -185,6 +185,9 @@ test("what is said of an answer has the parts that are shown", () => {
   const agreement = [{ key: "label", value: "a", agreeing: 3, answers: 4, right: 20 / 22, low: 0.75, high: 0.99, images: 20 }];
   const said = (query, shownQuery = {}) => summaryOf({ answer: { results: hits, agreement, query }, settings: { where: [] }, fields: {}, shownQuery });
   const usual = said({ likeness: 0.5 });
+  const unclear = summaryOf({ answer: { results: hits.slice(1), agreement, query: { likeness: 0.5 } }, settings: { where: [] }, fields: {}, shownQuery: {} });
+  assert.deepEqual([unclear.title, unclear.text], ["No clear answer: 2 × a, 1 × b of the 3 nearest", "A label is named where 3 of the 3 nearest have it."]);
+  assert.deepEqual([unclear.caution, unclear.tested], [undefined, null]);
   assert.deepEqual([usual.title, usual.text, usual.tested.short], ["3 of the 4 nearest are labelled “a”", undefined, "Tested: right for 19 of 20 images."]);
   const wrong = { ...agreement[0], right: 10 / 22 };
   const often = (shownQuery) => summaryOf({ answer: { results: hits, agreement: [wrong], query: { likeness: 0.5 } }, settings: { where: [] }, fields: {}, shownQuery });

@@ -63,7 +63,7 @@ function independent(results, patient) {
 }
 
 /**
- * What is said of results {text, caution, hasTest}: how most of the nearest are labelled, or that there is no clear answer; null where nothing is known of them, and
+ * What is said of results {text, rule, caution, hasTest}: how most of the nearest are labelled, or that there is no clear answer, and by which rule; null where nothing is known of them, and
  * only a caution where a filter asked for it. hasTest: how often such agreement was right belongs to it; isPart: of a picture, of which no label is said; refined: whether they follow judgements; patient: key of the query's, whose images have no say; agreement: on the first label.
  */
 export function headlineOf({ results, where = [], refined = false, isPart = false, patient = null, agreement }) {
@@ -77,8 +77,8 @@ export function headlineOf({ results, where = [], refined = false, isPart = fals
   if (near.reduce((sum, { count }) => sum + count, 0) < 2 || MODALITY.test(near[0].name)) return null;
   const [{ name: value, count: agreeing }] = near;
   const text = tr("No clear answer: {shares} of the {answers} nearest", { shares: sharesOf(nearest, key), answers: nearest.length });
-  if (agreeing < CLEAR * nearest.length) return { text, caution: tr("A label is named where {needed} of the {answers} nearest have it.", { needed: Math.ceil(CLEAR * nearest.length), answers: nearest.length }) };
-  if (all[0].count > all.find(({ name }) => name === value)?.count) return { text, caution: tr("Among all results “{value}” is more frequent.", { value: all[0].name }) };
+  if (agreeing < CLEAR * nearest.length) return { text, rule: tr("A label is named where {needed} of the {answers} nearest have it.", { needed: Math.ceil(CLEAR * nearest.length), answers: nearest.length }) };
+  if (all[0].count > all.find(({ name }) => name === value)?.count) return { text, rule: tr("Among all results “{value}” is more frequent.", { value: all[0].name }) };
   if (rightOf(agreement) < CLEAR * agreement?.images) return { text, caution: tr("Such agreement was wrong too often here for a clear answer."), hasTest: true };
   return { text: tr("{agreeing} of the {answers} nearest are labelled “{value}”", { agreeing, answers: nearest.length, value }), caution: tr("Not a probability for this patient."), hasTest: true };
 }
@@ -119,8 +119,8 @@ export function summaryOf({ answer, fields, settings, shownQuery }) {
   const found = verdictOf(answer.query, Boolean(shownQuery.region));
   const { level } = found ?? {};
   const agreement = isCounted(answer) ? agreementOn(answer) : undefined;
-  const { text: headline, caution, hasTest } = (level !== "outlier" && headlineOf({ results: answer.results, where: settings.where, refined, isPart: Boolean(shownQuery.region), patient: answer.query.patient, agreement })) || {};
-  const [title, text] = headline && level !== "poor" ? [headline, found?.text] : [found?.title, found?.text ?? headline];
+  const { text: headline, rule, caution, hasTest } = (level !== "outlier" && headlineOf({ results: answer.results, where: settings.where, refined, isPart: Boolean(shownQuery.region), patient: answer.query.patient, agreement })) || {};
+  const [title, text] = headline && level !== "poor" ? [headline, found?.text ?? rule] : [found?.title, found?.text ?? headline];
   const tested = hasTest ? (testedOf(agreement) ?? { text: tr("Not tested for a search like this."), short: null }) : null;
   const words = [title, text, tested?.text, caution].filter(Boolean).map(sentence).join(" ");
   return { level, title, text, caution, tested, words };

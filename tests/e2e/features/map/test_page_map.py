@@ -184,11 +184,15 @@ def test_results_of_a_search_on_the_map(map_page: sync_api.Page, mapped: Served)
     map_page.goto(f"{mapped.address}/?image={map_page.evaluate(image)}")
     map_page.wait_for_selector("#columns:not([aria-busy]) .card")
     map_page.locator("[popovertarget=query-menu]").click()
-    map_page.get_by_role("link", name="Show on the map").click()
-    map_page.wait_for_selector(READY)
-    assert "image=" in map_page.url
-    assert "hits=" in map_page.url
-    map_page.get_by_text("The star is your image").wait_for()
+    with (
+        map_page.context.expect_page() as opened
+    ):  # beside the search, which an uploaded image would be lost with
+        map_page.get_by_role("link", name="Show on the map").click()
+    shown = opened.value
+    shown.wait_for_selector(READY)
+    assert "image=" in shown.url
+    assert "hits=" in shown.url
+    shown.get_by_text("The star is your image").wait_for()
 
 
 def test_deleted_images_of_an_address_are_left_out(map_page: sync_api.Page, mapped: Served) -> None:
