@@ -25,7 +25,7 @@ from service.http.problems import NotReady
 from service.languages import gettext, use_english
 from service.pages import error_pages, picture_routes
 from service.pages.error_pages import unavailable_page
-from service.pages.page_parts import facts_of_features, label_filters_of
+from service.pages.page_parts import MAX_VALUES, facts_of_features, label_filters_of
 
 blueprint = Blueprint("pages", __name__)
 blueprint.register_blueprint(picture_routes.blueprint)
@@ -99,6 +99,7 @@ def _facts(searcher: Searcher, settings: Settings) -> dict[str, Any]:
         "of_series": profile.volume_grid is not None,
         "anywhere": has_cells(searcher.collection.folder),
         "filters": label_filters_of(searcher.collection),
+        "max_values": MAX_VALUES,
         "label_keys": list(searcher.collection.label_keys()),
         "rerankers": _rerankers(searcher),
         "rerank": settings.rerank,

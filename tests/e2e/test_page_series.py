@@ -283,9 +283,8 @@ def test_a_tool_is_of_all_pictures_beside_each_other(searched: sync_api.Page) ->
     assert searched.locator(".reading .viewer-row").count() == 1
     searched.locator('.reading [data-tool="window"]').first.click()
     assert viewers(searched, "viewer.tool") == ["window", "window"]
-    until(
-        searched, "document.querySelectorAll('.reading .viewer-row').length === 1"
-    )  # that of the other one closes
+    # The row of the other picture closes.
+    until(searched, "document.querySelectorAll('.reading .viewer-row').length === 1")
 
 
 def middle_of(page: sync_api.Page) -> tuple[float, float, float]:

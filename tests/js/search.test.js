@@ -215,6 +215,8 @@ test("agreement is on the finding, not on what all images here have", () => {
   assert.equal(agreementOn({ results, agreement }), agreement[1]);
   assert.equal(agreementOn({ results: [{ ...results[0], card: null }], agreement }), agreement[0]);
   assert.equal(agreementOn({ results: [], agreement: [] }), undefined);
+  const tied = "baaaaaaaabbbbbbb".split("").map((label, index) => ({ image_id: `${index}`, labels: { label }, card: null }));
+  assert.equal(agreementOn({ results: tied, agreement: [{ key: "label", value: "a" }] })?.value, "a"); // as the headline, b is as frequent in all
 });
 
 test("shares are of findings where cards have some", () => {

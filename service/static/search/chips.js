@@ -11,7 +11,6 @@ import { changeSettings, changeView, shownHits } from "./run.js";
 import { ALL_IMAGES } from "./search_fields.js";
 import { keysInOrder } from "./verdict.js";
 
-const LISTED = 24; // values of a label that the service counts, the most frequent ones
 const FEW = 6; // values that are shown at once
 
 const toggled = (condition) => changeSettings({ where: toggle(state.settings.where, condition) });
@@ -30,12 +29,12 @@ function activeChip(condition, facts) {
   return html`<button class="pill on" type="button" data-condition=${condition} title=${condition} @click=${() => toggled(condition)}>${name} <small>${listed ? number(listed) : ""}</small> <span aria-hidden="true">×</span><span class="unseen">${tr("Remove the filter {condition}", { condition })}</span></button>`;
 }
 
-function facet([key, values], where, isFirst) {
+function facet([key, values], { facts, settings: { where } }, isFirst) {
   const chosen = values.filter(([value]) => where.includes(`${key}=${value}`)).length;
   return html`<details ?open=${isFirst || chosen > 0 || values.length <= FEW}><summary>${wordsOf(key)}${chosen ? ` · ${chosen}` : ""}</summary>${values.map(([value, count]) => {
     const condition = `${key}=${value}`;
     return html`<label class="check"><input type="checkbox" data-condition=${condition} .checked=${where.includes(condition)} @change=${() => toggled(condition)} /> <span>${value}</span> <small>${number(count)}</small></label>`;
-  })}${values.length < LISTED ? nothing : html`<p class="hint">${tr("The most frequent; type others below.")}</p>`}</details>`;
+  })}${values.length < facts.max_values ? nothing : html`<p class="hint">${tr("The most frequent; type others below.")}</p>`}</details>`;
 }
 
 function addTyped(event) {
@@ -45,11 +44,12 @@ function addTyped(event) {
   if (conditions.length) changeSettings({ where: [...new Set([...state.settings.where, ...conditions])] });
 }
 
-function filterMenu({ facts, settings }) {
+function filterMenu(now) {
+  const { facts } = now;
   const keys = keysInOrder(Object.keys(facts.filters)).map((key) => [key, facts.filters[key]]);
   return html`<button class="pill" type="button" id="add-filter" popovertarget="filter-menu">+ ${tr("Filter")}</button>
     <div class="choices filters" id="filter-menu" popover>
-      ${keys.map((entry, index) => facet(entry, settings.where, index === 0))}
+      ${keys.map((entry, index) => facet(entry, now, index === 0))}
       <form @submit=${addTyped}><input type="text" name="where" id="where" list="label-keys" placeholder=${tr("{key} >= 40", { key: facts.label_keys.includes("age") ? "age" : (facts.label_keys[0] ?? "key") })} aria-label=${tr("Only images with")} autocomplete="off" spellcheck="false" />
         <datalist id="label-keys">${facts.label_keys.map((key) => html`<option value=${`${key}=`}></option>`)}</datalist>
         <p class="hint">${tr("A condition with =, !=, >= or <=, then Enter.")}</p></form>

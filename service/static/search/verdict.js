@@ -46,7 +46,7 @@ export function shareParts(results, key) {
   return parts;
 }
 
-/** How like the collection a query is {title, level}: "usual", "unusual", "poor" or "outlier"; null if not known, and of a part, to which whole pictures are less alike, unless nothing is like it. */
+/** How like the collection a query is {title, level}: "usual", "unusual", "poor" or "outlier"; null if not known. Of a part, to which no whole picture is very like, only "outlier" is said. */
 export function verdictOf({ likeness, outlier }, isPart = false) {
   if (outlier || (isPart && (likeness ?? 1) < UNUSUAL)) return { level: "outlier", title: isPart ? tr("Nothing like this part was found") : tr("Nothing here looks like this"), text: tr("These are the least unlike images, not similar ones.") };
   if (isPart || likeness === null || likeness === undefined) return null;
@@ -89,10 +89,10 @@ export function sharesOf(results, key = shareKeys(results)[0]) {
   return [...parts.slice(0, 3).map(({ name, count }) => `${count} × ${name}`), ...(parts.length > 3 ? ["…"] : [])].join(", ");
 }
 
-/** The agreement of an answer on its most frequent finding, else on its usual label; undefined without one. */
+/** The agreement of an answer on the most frequent finding of its nearest results, else on their usual label; undefined without one. */
 export function agreementOn({ results, agreement }) {
   const [key] = shareKeys(results);
-  const [first] = key === undefined ? [] : shareParts(results, key);
+  const [first] = key === undefined ? [] : shareParts(results.slice(0, NEAREST), key);
   return first && agreement.find((each) => each.value === first.name && (key === FINDING || each.key === key));
 }
 

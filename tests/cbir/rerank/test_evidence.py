@@ -10,7 +10,7 @@ from cbir.gallery.knn_graph import COPY
 from cbir.rerank.query_list import QueryList
 from cbir.rerank.svm_ensemble import MEASURED, NeighbourLikeness
 
-SLACK = 1e-3  # what distances differ by that count as equal, and by rounding, is less
+SLACK = 1e-3  # more than distances that count as equal differ by
 
 
 def likeness_of(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
@@ -33,14 +33,14 @@ def test_as_counted_one_by_one(n: int, seed: int, with_copies: bool) -> None:
         others = np.linalg.norm(vectors.astype(float) - vectors[i], axis=1)
         if (others > COPY).any():
             own.append(others[others > COPY].min())
-    found = likeness_of(vectors, query)
+    likeness = likeness_of(vectors, query)
     if not own:
-        assert found.tolist() == [1.0] * n
+        assert likeness.tolist() == [1.0] * n
         return
     farther = np.array(own) >= distances[:, None] + np.array([-SLACK, SLACK])[:, None, None]
     most, least = (1 + farther.sum(axis=2)) / (1 + len(own))
-    assert (least - 1e-9 <= found).all()
-    assert (found <= most + 1e-9).all()
+    assert (least - 1e-9 <= likeness).all()
+    assert (likeness <= most + 1e-9).all()
 
 
 def test_in_a_large_class_many_count_and_in_a_small_one_few() -> None:

@@ -111,7 +111,7 @@ function keepButton(now) {
   const { query } = now;
   const type = ({ target: { name, value } }) => drafts.set(query, { ...drafts.get(query), [name]: value });
   const body = () => html`<p class="hint">${tr("Keeps the query, the results, your judgements and settings. Do not name patients in the title or the note.")}</p>
-    ${query.file ? html`<p class="hint" id="case-upload">${keptOf(query)} ${tr("It is kept as it was searched, without the names and dates of its file; text in the picture stays.")}</p>` : nothing}
+    ${query.file ? html`<p class="hint" id="case-upload">${keptOf(query)} ${tr("The picture looks as it did in the search, without names or dates from its file; text in the picture stays.")}</p>` : nothing}
     <div class="field"><label for="case-title">${tr("Title")}</label><input type="text" id="case-title" name="title" maxlength="200" required autocomplete="off" .value=${drafts.get(query)?.title ?? ""} @input=${type} /></div>
     <div class="field"><label for="case-note">${tr("Note")}</label><textarea id="case-note" name="note" rows="6" maxlength="10000" .value=${drafts.get(query)?.note ?? ""} @input=${type}></textarea></div>
     ${sharing(false, "case-shared")}`;

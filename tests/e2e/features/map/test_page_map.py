@@ -184,9 +184,7 @@ def test_results_of_a_search_on_the_map(map_page: sync_api.Page, mapped: Served)
     map_page.goto(f"{mapped.address}/?image={map_page.evaluate(image)}")
     map_page.wait_for_selector("#columns:not([aria-busy]) .card")
     map_page.locator("[popovertarget=query-menu]").click()
-    with (
-        map_page.context.expect_page() as opened
-    ):  # beside the search, which an uploaded image would be lost with
+    with map_page.context.expect_page() as opened:  # in its own tab: an uploaded query stays
         map_page.get_by_role("link", name="Show on the map").click()
     shown = opened.value
     shown.wait_for_selector(READY)

@@ -65,13 +65,14 @@ function hide() {
   shownOn = null;
 }
 
-const pictureOf = (query) => query?.file ?? query?.image ?? NaN; // NaN is in no set
+const pictureOf = (query) => query?.file ?? query?.image;
 
 /** Turn off with another query: colours that nobody asked for could be taken for a finding. */
 function renew() {
   hide();
-  if (isOn && !explained.has(state.opened) && !explained.has(pictureOf(state.shownQuery))) toggle();
-  else explained.add(state.opened).add(pictureOf(state.shownQuery));
+  if (!isOn) return;
+  if (explained.has(state.opened) || explained.has(pictureOf(state.shownQuery))) explained.add(state.opened).add(pictureOf(state.shownQuery));
+  else toggle();
 }
 
 function toggle() {
