@@ -145,7 +145,7 @@ unit: $(VENV)/installed-unit
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-cbir unit-others
 
 # Two processes, each with half of the files: those of pytest-xdist would each import them all. The tests of rerank make the halves equal.
-OTHERS := $(filter-out tests/cbir/ tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py) tests/cbir/rerank
+OTHERS := tests $(patsubst %,--ignore=%,$(filter-out tests/cbir/rerank,$(patsubst %/,%,$(wildcard tests/cbir/*/)) $(wildcard tests/cbir/test_*.py)))
 HALF := $(PYTEST) --quiet --hypothesis-profile=check $(UNIT)
 unit-cbir: $(VENV)/installed-unit
 	$(HALF) tests/cbir --ignore=tests/cbir/rerank
